@@ -1,0 +1,60 @@
+"""Settings of a corpus: where its text comes from, how it is split, its tokenizer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from tiebench.schema import Settings
+from tiebench.sources.settings import Source
+
+
+class HeldOutSettings(Settings):
+    """Aligned sentences that are never trained on, in no language."""
+
+    sentences: Annotated[int, Field(gt=0)]
+    """How many sentence groups are set aside; each is present in every language."""
+    minimum_words: Annotated[int, Field(gt=0)]
+    """Shortest held-out sentence, in white-space words of the pivot language."""
+
+
+class TokenizerSettings(Settings):
+    """Byte-level BPE, trained on the training part only."""
+
+    vocabulary: Annotated[int, Field(ge=300)]
+    """Entries in all: special tokens, 256 bytes and merges."""
+
+
+class CorpusSettings(Settings):
+    """A corpus. With `tokenizer: null` it is evaluation sentences only, and nothing is trained."""
+
+    option: str
+    """Name of the file in conf/corpus/ that this came from."""
+    source: Source
+    languages: Annotated[list[str], Field(min_length=1)]
+    """Language codes; the first is the pivot (untranslated strings equal the pivot's)."""
+    seed: Annotated[int, Field(ge=0)]
+    """Seed of the split and of the assignment of keys to languages."""
+    parallel: bool = True
+    """False: each key is kept in one language only, so that the training text has no translations."""
+    valid_share: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+    """Share of the groups that becomes the validation part."""
+    heldout: HeldOutSettings | None = None
+    """Held-out aligned sentences; null for none."""
+    tokenizer: TokenizerSettings | None = None
+    """Null: evaluation sentences only."""
+
+    @model_validator(mode="after")
+    def _check(self) -> CorpusSettings:
+        if len(set(self.languages)) != len(self.languages):
+            raise ValueError("distinct languages")
+        if self.tokenizer is not None and self.valid_share == 0:
+            raise ValueError("valid_share above 0 for a corpus that is trained on")
+        if self.tokenizer is None and self.heldout is None:
+            raise ValueError("heldout, tokenizer, or both")
+        if self.tokenizer is None and (self.valid_share or not self.parallel):
+            raise ValueError("valid_share 0 and parallel true for a corpus without a tokenizer")
+        if self.heldout is not None and len(self.languages) < 2:
+            raise ValueError("two languages or more for held-out aligned sentences")
+        return self

@@ -1,0 +1,71 @@
+"""Reading and writing files: whole or not at all, and the same bytes for the same content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tiebench.errors import DataError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` and move it there when the block succeeds.
+
+    A kill, a full disk or an error leaves what was there before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8 with `\\n` line ends, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON with a fixed layout; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, *, mend: str) -> Any:
+    """Read JSON.
+
+    Raises:
+        DataError: the file is missing or is not JSON (with line and column).
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(path, found="no such file", expected="a JSON file", mend=mend) from None
+    except ValueError as error:
+        raise DataError(path, found=f"broken JSON ({error})", expected="a JSON file", mend=mend) from None
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    """A sha256 of plain values (dicts, lists, strings, numbers), independent of key order."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

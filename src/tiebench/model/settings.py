@@ -1,0 +1,114 @@
+"""Settings of a model: the coupling (tables, maps, head) and the body."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tiebench.schema import Settings
+
+Positive = Annotated[int, Field(gt=0)]
+
+
+class Linear(Settings):
+    """An affine map of the head transform."""
+
+    kind: Literal["linear"]
+    width: Positive | None = None
+    """Output width; null takes the output table's width."""
+    bias: bool = True
+
+
+class Activation(Settings):
+    """A pointwise non-linearity of the head transform."""
+
+    kind: Literal["gelu", "relu", "tanh", "silu"]
+
+
+class Norm(Settings):
+    """A normalization of the head transform, with a trained gain (and shift for layer norm)."""
+
+    kind: Literal["layer_norm", "rms_norm"]
+    epsilon: Annotated[float, Field(gt=0)] = 1e-12
+
+
+Operation = Annotated[Linear | Activation | Norm, Field(discriminator="kind")]
+
+
+class CouplingSettings(Settings):
+    """How the input and output tables relate, and what stands between them and the body."""
+
+    option: str
+    """Name of the file in conf/coupling/ that this came from."""
+    tied: bool
+    """One table for both ends."""
+    input_width: Positive | None = None
+    """Width of the input table; null is the body's. Another width adds a linear map to the body."""
+    output_width: Positive | None = None
+    """Width of the output table; null is the body's. Another width needs a linear operation."""
+    transform: list[Operation] = []
+    """What is applied to the body's last state before the product with the output table."""
+    bias: bool = True
+    """A bias per vocabulary entry on the logits."""
+    std: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the normal initialization of the tables."""
+
+    @model_validator(mode="after")
+    def _check(self) -> CouplingSettings:
+        if self.tied and self.input_width != self.output_width:
+            raise ValueError(
+                f"equal input_width and output_width when tied (they are {self.input_width} and "
+                f"{self.output_width}): tables of unequal width cannot be one matrix"
+            )
+        return self
+
+
+class BodySettings(Settings):
+    """A Transformer body, or `identity` (the embedding goes straight to the head)."""
+
+    option: str
+    """Name of the file in conf/body/ that this came from."""
+    kind: Literal["transformer", "identity"] = "transformer"
+    width: Positive
+    """Width of the residual stream."""
+    layers: Annotated[int, Field(ge=0)]
+    heads: Positive
+    feedforward_width: Positive
+    causal: bool = False
+    norm_placement: Literal["pre", "post"] = "pre"
+    norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
+    norm_epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    embedding_norm: bool = False
+    """A norm on the embedding before the first block, as in BERT."""
+    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    maximum_length: Positive = 512
+    """Longest sequence; rows of the position table when positions are learned."""
+    feedforward: Literal["gelu", "swiglu"] = "gelu"
+    bias: bool = True
+    """Biases in the attention and feed-forward maps."""
+    std: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the normal initialization of the maps."""
+    branch: Literal["standard", "inverse_sqrt_depth", "zero"] = "standard"
+    """Initialization of the last map of every residual branch: as the others; divided by
+    sqrt(2 layers) (Radford et al. 2019, section 2.3); zero."""
+
+    @model_validator(mode="after")
+    def _check(self) -> BodySettings:
+        if self.width % self.heads:
+            raise ValueError(f"heads that divide the width ({self.heads} does not divide {self.width})")
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            raise ValueError("an even width per head for rotary positions")
+        if self.positions == "sinusoidal" and self.width % 2:
+            raise ValueError("an even width for sinusoidal positions")
+        return self
+
+
+class RunSettings(Settings):
+    """One entry of a study: a coupling, what differs in the body, and whether it is trained."""
+
+    coupling: CouplingSettings
+    body: dict[str, Any] = {}
+    """Keys of the family's body that this run replaces (`layers: 4`)."""
+    trained: bool = True
+    """False: the untrained control, saved as initialized."""

