@@ -17,6 +17,8 @@ class HeldOutSettings(Settings):
     """How many sentence groups are set aside; each is present in every language."""
     minimum_words: Annotated[int, Field(gt=0)]
     """Shortest held-out sentence, in white-space words of the pivot language."""
+    as_published: bool = False
+    """Keep a published evaluation set whole: sentences that repeat or are untranslated stay."""
 
 
 class TokenizerSettings(Settings):
@@ -55,6 +57,8 @@ class CorpusSettings(Settings):
             raise ValueError("heldout, tokenizer, or both")
         if self.tokenizer is None and (self.valid_share or not self.parallel):
             raise ValueError("valid_share 0 and parallel true for a corpus without a tokenizer")
+        if self.tokenizer is not None and self.heldout is not None and self.heldout.as_published:
+            raise ValueError("heldout.as_published false for a corpus that is trained on")
         if self.heldout is not None and len(self.languages) < 2:
             raise ValueError("two languages or more for held-out aligned sentences")
         return self

@@ -1,0 +1,1 @@
+"""Where text and labels come from. Every kind of source yields the same records."""

@@ -1,0 +1,146 @@
+"""From a source to a corpus folder: the tokenizer, the token files, the held-out sentences."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiebench.corpus import tokenizer as tok
+from tiebench.corpus.clean import Dropped, Strings, clean
+from tiebench.corpus.settings import CorpusSettings
+from tiebench.corpus.split import Split, rank, split
+from tiebench.corpus.tokens import write_tokens
+from tiebench.files import replacing, sha256_of, write_json
+from tiebench.progress import progress
+from tiebench.sources.read import identity, read_records
+
+
+def prepare(settings: CorpusSettings, folder: Path) -> None:
+    """Write the corpus folder, whole or not at all; what was there is replaced.
+
+    Raises:
+        DataError: what the source, the split or the tokenizer finds wrong.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        _build(settings, partial)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _build(settings: CorpusSettings, folder: Path) -> None:
+    languages = settings.languages
+    with progress(total=4, desc=f"prepare {settings.option}: read", unit="phase") as bar:
+        records = read_records(settings.source, languages)
+        read = Counter(records["lang"][:])
+        _advance(bar, settings, "split")
+        dropped: Dropped = Counter()
+        whole = settings.heldout is not None and settings.heldout.as_published
+        parts = split(clean(records, languages, dropped, as_published=whole), settings, dropped)
+        meta: dict[str, Any] = {
+            "option": settings.option,
+            "source": identity(settings.source, languages),
+            "languages": languages,
+            "read": {lang: read[lang] for lang in languages},
+            "heldout": {"sentences": len(parts.heldout)},
+            "dropped": [
+                {"reason": reason, "lang": lang, "strings": dropped[reason, lang]}
+                for reason, lang in sorted(dropped, key=lambda k: (k[0], languages.index(k[1])))
+            ],
+        }
+        if parts.heldout:
+            _write_heldout(folder / "heldout" / "sentences.parquet", parts.heldout)
+        if settings.tokenizer is not None:
+            _advance(bar, settings, "train the tokenizer")
+            meta |= _tokenize(parts, settings, settings.tokenizer.vocabulary, folder, bar)
+        write_json(folder / "meta.json", meta)
+
+
+def _advance(bar: Any, settings: CorpusSettings, phase: str) -> None:
+    bar.update()
+    bar.set_description(f"prepare {settings.option}: {phase}")
+
+
+def _write_heldout(path: Path, heldout: Strings) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows = [(key, lang, text) for key, texts in heldout.items() for lang, text in texts.items()]
+    columns = dict(zip(("key", "lang", "text"), map(list, zip(*rows, strict=True)), strict=True))
+    path.parent.mkdir()
+    with replacing(path) as temporary:
+        parquet.write_table(pa.table(columns), temporary)
+
+
+def _tokenize(
+    parts: Split, settings: CorpusSettings, vocabulary: int, folder: Path, bar: Any
+) -> dict[str, Any]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    subject = f"corpus {settings.option}"
+    texts = (text for translations in parts.train.values() for text in translations.values())
+    tokenizer = tok.train_tokenizer(texts, vocabulary, subject)
+    path = folder / "tokenizer.json"
+    with replacing(path) as temporary:
+        tokenizer.save(str(temporary))
+    digest = sha256_of(path)
+
+    _advance(bar, settings, "encode")
+    meta: dict[str, Any] = {"vocabulary": vocabulary}
+    for name, part in (("train", parts.train), ("valid", parts.valid)):
+        ids, counts = {}, {}
+        for lang in settings.languages:
+            ordered = sorted(
+                (key for key in part if lang in part[key]),
+                key=lambda key: rank(settings.seed, "order", lang, key),
+            )
+            strings = [part[key][lang] for key in ordered]
+            ids[lang] = _join(tok.encode(tokenizer, strings))
+            counts[lang] = _counts(strings, ids[lang])
+        write_tokens(folder / f"{name}.safetensors", ids, digest, vocabulary)
+        meta[name] = counts
+        if name == "train":
+            repeats = {lang: _repeats(values) for lang, values in ids.items()}
+            total = tuple(map(sum, zip(*repeats.values(), strict=True)))
+            meta["repeated_token_share"] = {
+                lang: equal / max(pairs, 1)
+                for lang, (equal, pairs) in [*repeats.items(), ("all", total)]
+            }
+            counted = np.bincount(np.concatenate(list(ids.values())), minlength=vocabulary)
+            with replacing(folder / "unigram.parquet") as temporary:
+                table = pa.table({"id": np.arange(vocabulary, dtype=np.int32), "count": counted})
+                parquet.write_table(table, temporary)
+    bar.update()
+    return meta
+
+
+def _join(encoded: list[list[int]]) -> np.ndarray:
+    """Ids of all strings, each followed by [SEP], `[tokens]`."""
+    return np.fromiter((i for ids in encoded for i in (*ids, tok.SEP)), dtype=np.int64)
+
+
+def _counts(strings: list[str], ids: np.ndarray) -> dict[str, Any]:
+    """Sizes of one language; a line end per string counts as a byte and a token."""
+    size = sum(len(text.encode()) + 1 for text in strings)
+    return {
+        "strings": len(strings),
+        "words": sum(len(text.split()) for text in strings),
+        "bytes": size,
+        "tokens": len(ids),
+        "bytes_per_token": size / len(ids),
+    }
+
+
+def _repeats(ids: np.ndarray) -> tuple[int, int]:
+    """(tokens equal to the one before, tokens that have one before), inside strings."""
+    inside = (ids[1:] != tok.SEP) & (ids[:-1] != tok.SEP)
+    return int(np.sum(inside & (ids[1:] == ids[:-1]))), int(inside.sum())
