@@ -65,18 +65,21 @@ class CouplingSettings(Settings):
 
 
 class BodySettings(Settings):
-    """A Transformer body, or `identity` (the embedding goes straight to the head)."""
+    """A Transformer body, or `identity` (the embedding goes straight to the last norm)."""
 
     option: str
     """Name of the file in conf/body/ that this came from."""
     kind: Literal["transformer", "identity"] = "transformer"
     width: Positive
     """Width of the residual stream."""
-    layers: Annotated[int, Field(ge=0)]
-    heads: Positive
-    feedforward_width: Positive
+    layers: Positive | None = None
+    """Blocks; this and the next two are needed by a Transformer and refused by the identity."""
+    heads: Positive | None = None
+    feedforward_width: Positive | None = None
     causal: bool = False
+    """Each position sees itself and those before it only."""
     norm_placement: Literal["pre", "post"] = "pre"
+    """Before each branch and once at the end (pre), or after each branch (post)."""
     norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
     norm_epsilon: Annotated[float, Field(gt=0)] = 1e-6
     embedding_norm: bool = False
@@ -88,20 +91,32 @@ class BodySettings(Settings):
     bias: bool = True
     """Biases in the attention and feed-forward maps."""
     std: Annotated[float, Field(gt=0)] = 0.02
-    """Standard deviation of the normal initialization of the maps."""
+    """Standard deviation of the normal initialization of the maps and learned positions."""
     branch: Literal["standard", "inverse_sqrt_depth", "zero"] = "standard"
     """Initialization of the last map of every residual branch: as the others; divided by
     sqrt(2 layers) (Radford et al. 2019, section 2.3); zero."""
 
     @model_validator(mode="after")
     def _check(self) -> BodySettings:
+        if self.kind == "identity":
+            for name in IDENTITY_REFUSES:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"no {name} with kind identity, where it would do nothing")
+            return self
+        if self.layers is None or self.heads is None or self.feedforward_width is None:
+            raise ValueError("layers, heads and feedforward_width with kind transformer")
         if self.width % self.heads:
-            raise ValueError(f"heads that divide the width ({self.heads} does not divide {self.width})")
+            raise ValueError(f"heads that divide the width ({self.width} / {self.heads})")
         if self.positions == "rotary" and (self.width // self.heads) % 2:
-            raise ValueError("an even width per head for rotary positions")
+            raise ValueError("an even width per head with rotary positions")
         if self.positions == "sinusoidal" and self.width % 2:
-            raise ValueError("an even width for sinusoidal positions")
+            raise ValueError("an even width with sinusoidal positions")
         return self
+
+
+IDENTITY_REFUSES = (
+    "layers", "heads", "feedforward_width", "positions", "feedforward", "bias", "std", "branch",
+)  # fmt: skip
 
 
 class RunSettings(Settings):

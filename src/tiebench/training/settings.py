@@ -1,4 +1,4 @@
-"""Settings of pretraining."""
+"""Settings of pretraining: the optimization, and the family of runs that share it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tiebench.schema import Settings
+from tiebench.model.settings import BodySettings, RunSettings
+from tiebench.schema import Name, Settings, validate
 
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -70,3 +71,41 @@ class TrainingSettings(Settings):
         if self.warmup_steps >= self.steps:
             raise ValueError(f"warmup_steps below steps ({self.warmup_steps} against {self.steps})")
         return self
+
+
+class FamilySettings(Settings):
+    """A family of runs that share corpus, body and training, and differ in their coupling."""
+
+    study: str
+    """Name of the file in conf/study/ that this came from."""
+    corpus: str
+    """Key of `corpora`."""
+    widths: dict[Name, Positive] = {}
+    """What the files in conf/coupling/ call `narrow` and `wide`. Used when conf/ is composed, and
+    recorded: change it with `tiebench params encoders.widths.narrow=16`."""
+    body: BodySettings
+    """The body of every run that does not replace parts of it."""
+    training: TrainingSettings
+    runs: Annotated[dict[Name, RunSettings], Field(min_length=1)]
+    """By name: what differs between the runs."""
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    """Every run is trained once with each; the same seed gives all runs the same batches."""
+    baseline: str
+    """The run that the others are compared with."""
+
+    @model_validator(mode="after")
+    def _check(self) -> FamilySettings:
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError("distinct seeds")
+        if self.baseline not in self.runs:
+            raise ValueError(f"baseline among the runs ({', '.join(self.runs)})")
+        return self
+
+    def body_of(self, run: str) -> BodySettings:
+        """The body of a run: the family's, with the run's replacements.
+
+        Raises:
+            SettingsError: the replacements are unknown, or impossible together.
+        """
+        replaced = {**self.body.model_dump(), **self.runs[run].body}
+        return validate(BodySettings, replaced, f"runs.{run}.body")

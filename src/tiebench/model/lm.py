@@ -1,0 +1,192 @@
+"""A language model: embedding, body and head put together, initialized, saved and loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from tiebench.errors import DataError
+from tiebench.files import read_json, replacing, write_json
+from tiebench.model.body import Body
+from tiebench.model.coupling import Coupling
+from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
+from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.schema import validate
+
+FORMAT = 1
+"""Version of config.json."""
+
+
+class LanguageModel(nn.Module):
+    """`embed -> body -> head`.
+
+    Args:
+        coupling: both ends.
+        body: what stands between them.
+        vocabulary: rows of the tables.
+    """
+
+    def __init__(self, coupling: CouplingSettings, body: BodySettings, vocabulary: int) -> None:
+        super().__init__()
+        self.settings = {"coupling": coupling, "body": body}
+        self.vocabulary = vocabulary
+        self.coupling = Coupling(coupling, vocabulary, body.width)
+        self.body = Body(body)
+
+    def states(self, ids: Tensor, attended: Tensor | None = None) -> list[Tensor]:
+        """States of every layer, layers + 1 tensors `[batch, seq, hidden]` (see `Body.forward`).
+
+        Args:
+            ids: `[batch, seq]`.
+            attended: `[batch, seq]`, True at real tokens; None when there is no padding.
+        """
+        return self.body(self.coupling.embed(ids), attended)
+
+    def forward(self, ids: Tensor, attended: Tensor | None = None) -> Tensor:
+        """Logits at every position, `[batch, seq, vocabulary]`."""
+        return self.coupling.logits(self.states(ids, attended)[-1])
+
+    def summed_loss(self, ids: Tensor, where: Tensor, targets: Tensor) -> Tensor:
+        """Sum of the losses in nats at chosen positions.
+
+        Args:
+            ids: `[batch, seq]`.
+            where: `[n]`, positions in the flattened `[batch * seq]`.
+            targets: `[n]` ids.
+        """
+        table, bias = self.coupling.output_table, self.coupling.bias
+        return summed_cross_entropy(self._head_states(ids, where), table, bias, targets)
+
+    @torch.no_grad()
+    def outcomes(self, ids: Tensor, where: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss in nats and correctness of each prediction, `[n]` both; arguments as above."""
+        table, bias = self.coupling.output_table, self.coupling.bias
+        return cross_entropy_outcomes(self._head_states(ids, where), table, bias, targets)
+
+    def _head_states(self, ids: Tensor, where: Tensor) -> Tensor:
+        last = self.states(ids)[-1]
+        return self.coupling.head_states(last.flatten(0, 1)[where])
+
+    @torch.no_grad()
+    def initialize(self, seed: int) -> LanguageModel:
+        """Draw every parameter from (seed, its name), so that no module shifts another's draw.
+
+        Tables: normal with the coupling's std. Maps between widths and in the head's transform:
+        normal with std 1/sqrt(inputs), which keeps the scale of what passes. Body: normal with
+        the body's std, the last map of each branch by `branch`. Norm gains 1, shifts and biases 0.
+        """
+        for name, parameter in self.named_parameters():
+            std = self._std(name, parameter)
+            if std is None:
+                parameter.fill_(1.0 if self._is_gain(name) else 0.0)
+            else:
+                key = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+                generator = torch.Generator().manual_seed(int.from_bytes(key[:8]) >> 1)
+                drawn = torch.empty(parameter.shape).normal_(0.0, std, generator=generator)
+                parameter.copy_(drawn)
+        return self
+
+    def _is_gain(self, name: str) -> bool:
+        module, _, leaf = name.rpartition(".")
+        norm = isinstance(self.get_submodule(module), nn.LayerNorm | nn.RMSNorm)
+        return norm and leaf == "weight"
+
+    def _std(self, name: str, parameter: Tensor) -> float | None:
+        coupling, body = self.settings["coupling"], self.settings["body"]
+        if parameter.dim() < 2:
+            return None
+        if name.endswith("table"):
+            return body.std if name.startswith("body") else coupling.std
+        if name.startswith("coupling"):
+            return 1 / math.sqrt(parameter.shape[1])
+        if name.endswith(("attention.output.weight", "feedforward.down.weight")):
+            depth = 1 / math.sqrt(2 * body.layers)
+            return body.std * {"standard": 1.0, "inverse_sqrt_depth": depth, "zero": 0.0}[body.branch]
+        return body.std
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Unique parameters by part; `fine_tuning` leaves out what only the head needs.
+
+        RemBERT counts fine-tuning so: the output table and the head are dropped after
+        pretraining (Chung et al. 2021, section 3), a tied table stays as the input's.
+        """
+        parts = dict.fromkeys(("input_table", "output_table", "maps", "head", "positions", "body"), 0)
+        for name, parameter in self.named_parameters():
+            parts[_part_of(name)] += parameter.numel()
+        total = sum(parts.values())
+        dropped = parts["output_table"] + parts["head"]
+        return {"pretraining": total, "fine_tuning": total - dropped, **parts}
+
+
+def _part_of(name: str) -> str:
+    if name == "body.position_table":
+        return "positions"
+    if name.startswith("body."):
+        return "body"
+    if name.startswith("coupling.input_map"):
+        return "maps"
+    return {"coupling.input_table": "input_table", "coupling.untied_output_table": "output_table"}.get(
+        name, "head"
+    )
+
+
+def save_model(model: LanguageModel, folder: Path) -> None:
+    """Write config.json and model.safetensors; each whole or not at all, the tensors first."""
+    tensors = {name: p.detach().contiguous().cpu() for name, p in model.named_parameters()}
+    with replacing(folder / "model.safetensors") as temporary:
+        save_file(tensors, temporary, metadata={"format": "pt"})
+    config = {name: settings.model_dump() for name, settings in model.settings.items()}
+    write_json(
+        folder / "config.json",
+        {"model_type": "tiebench", "format": FORMAT, "vocabulary": model.vocabulary, **config},
+    )
+
+
+def load_model(folder: Path) -> LanguageModel:
+    """Read a model folder.
+
+    Raises:
+        DataError: a file is missing or damaged, or the tensors are not those of the config.
+    """
+    mend = "run the pretraining cell again (`dvc repro --force -s pretrain_...`)"
+    config = read_json(folder / "config.json", mend=mend)
+    known: dict[str, Any] = {"model_type", "format", "vocabulary", "coupling", "body"}  # type: ignore[assignment]
+    if set(config) != known or config["format"] != FORMAT:
+        raise DataError(
+            folder / "config.json",
+            found=f"keys {sorted(config)}, format {config.get('format')}",
+            expected=f"keys {sorted(known)}, format {FORMAT}",
+            mend=mend,
+        )
+    with torch.device("meta"):
+        model = LanguageModel(
+            validate(CouplingSettings, config["coupling"], f"{folder}/config.json: coupling"),
+            validate(BodySettings, config["body"], f"{folder}/config.json: body"),
+            config["vocabulary"],
+        )
+    path = folder / "model.safetensors"
+    wanted = {name: list(p.shape) for name, p in model.named_parameters()}
+    try:
+        with safe_open(path, framework="pt") as file:
+            held = {name: file.get_slice(name).get_shape() for name in file.keys()}
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(path, found=str(error), expected="a whole safetensors file", mend=mend) from None
+    if held != wanted:
+        differing = sorted(k for k in held.keys() | wanted.keys() if held.get(k) != wanted.get(k))
+        name = differing[0]
+        raise DataError(
+            f"{path}: {name}",
+            found=f"shape {held[name]}" if name in held else "no such tensor",
+            expected=f"shape {wanted[name]} as in config.json" if name in wanted else "no such tensor",
+            mend=mend,
+        )
+    model.load_state_dict(tensors, assign=True)
+    return model

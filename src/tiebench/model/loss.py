@@ -1,0 +1,92 @@
+"""Cross-entropy over a large vocabulary, in chunks that bound memory.
+
+Logits exist for one chunk of positions at a time: the gradient is taken while they are there, so
+that nothing of size positions x vocabulary is kept between forward and backward, and no product
+is computed twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK_ELEMENTS = 1 << 23
+"""Logits held at a time: 32 MiB in float32."""
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, rows: int
+    ) -> tuple[Tensor, Tensor]:
+        losses = states.new_empty(len(states))
+        correct = torch.empty(len(states), dtype=torch.bool, device=states.device)
+        train = any(ctx.needs_input_grad)
+        grad_states = torch.empty_like(states) if train else None
+        grad_table = torch.zeros_like(table) if train else None
+        grad_bias = torch.zeros_like(bias) if train and bias is not None else None
+        for part in torch.arange(len(states), device=states.device).split(rows):
+            span = slice(int(part[0]), int(part[-1]) + 1)
+            x, y = states[span], targets[span, None]
+            logits = torch.mm(x, table.T) if bias is None else torch.addmm(bias, x, table.T)
+            at_target = logits.gather(1, y)
+            top, where = logits.max(dim=1, keepdim=True)
+            probabilities = logits.sub_(top).exp_()
+            total = probabilities.sum(dim=1, keepdim=True)
+            losses[span] = (total.log() + top - at_target).squeeze(1)
+            correct[span] = (where == y).squeeze(1)
+            if train:
+                probabilities.div_(total).scatter_add_(1, y, torch.full_like(at_target, -1.0))
+                torch.mm(probabilities, table, out=grad_states[span])
+                grad_table.addmm_(probabilities.T, x)
+                if grad_bias is not None:
+                    grad_bias.add_(probabilities.sum(dim=0))
+        ctx.save_for_backward(grad_states, grad_table, grad_bias)
+        ctx.mark_non_differentiable(correct)
+        ctx.set_materialize_grads(False)
+        return losses.sum() if train else losses, correct
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor, _: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        grad_states, grad_table, grad_bias = ctx.saved_tensors
+        return (
+            grad_states * grad_loss,
+            grad_table * grad_loss,
+            None if grad_bias is None else grad_bias * grad_loss,
+            None,
+            None,
+        )
+
+
+def summed_cross_entropy(
+    states: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor
+) -> Tensor:
+    """The sum of the losses of `n` predictions, in nats, differentiable.
+
+    Args:
+        states: `[n, width]`, after the head's transform.
+        table: `[vocabulary, width]`.
+        bias: `[vocabulary]` or None.
+        targets: `[n]` ids.
+    """
+    return _LinearCrossEntropy.apply(states, table, bias, targets, _rows(table))[0]
+
+
+@torch.no_grad()
+def cross_entropy_outcomes(
+    states: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Loss in nats `[n]` and whether the target has the highest logit `[n]`, one per prediction."""
+    return _LinearCrossEntropy.apply(
+        states.detach(),
+        table.detach(),
+        None if bias is None else bias.detach(),
+        targets,
+        _rows(table),
+    )
+
+
+def _rows(table: Tensor) -> int:
+    return max(1, CHUNK_ELEMENTS // len(table))

@@ -1,0 +1,45 @@
+"""The model card of a run: what it is, what it was trained on, how it measured, how to load it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiebench.settings import FamilySettings, Params
+
+
+def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[str, Any]) -> str:
+    """Markdown of a run's README.md."""
+    group: FamilySettings = getattr(params, family)
+    coupling, body, corpus = group.runs[run].coupling, group.body_of(run), params.corpora[group.corpus]
+    training, counts, validation = group.training, metrics["parameters"], metrics["validation"]
+    tables = "one table for both ends" if coupling.tied else "two tables"
+    transform = ", ".join(operation.kind for operation in coupling.transform) or "none"
+    how = (
+        f"{metrics['steps']:,} updates of {training.batch_size} windows of "
+        f"{training.sequence_length} tokens ({metrics['tokens']:,} tokens), AdamW, peak learning "
+        f"rate {training.learning_rate:g}, {training.decay} decay"
+        if metrics["steps"]
+        else "not trained: the control, as initialized"
+    )
+    rows = {
+        "coupling": f"{coupling.option}: {tables}, input width {coupling.input_width or body.width}, "
+        f"output width {coupling.output_width or body.width}, head transform {transform}",
+        "body": f"{body.option}: {body.kind}, {body.layers or 0} layers, width {body.width}",
+        "objective": training.objective,
+        "training": how,
+        "seed": str(seed),
+        "corpus": f"{corpus.option}: {', '.join(corpus.languages)}; vocabulary {metrics['vocabulary']:,}",
+        "parameters": f"{counts['pretraining']:,} in pretraining, {counts['fine_tuning']:,} in fine-tuning",
+        "validation loss": f"{validation['loss']:.4f} nats per predicted token "
+        f"(unigram {validation['unigram_loss']:.4f}, before training {validation['initial_loss']:.4f})",
+        "accuracy": f"{validation['accuracy']:.4f}",
+    }
+    if validation["bits_per_byte"] is not None:
+        rows["bits per byte"] = f"{validation['bits_per_byte']:.4f}"
+    table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
+    return (
+        f"# {run}, seed {seed} ({family})\n\n"
+        "A small language model for the comparison of embedding couplings; not for use on its own.\n\n"
+        f"| | |\n|---|---|\n{table}\n\n"
+        "Load it with `tiebench.model.lm.load_model(folder)`.\n"
+    )

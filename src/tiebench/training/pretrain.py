@@ -1,0 +1,228 @@
+"""One pretraining cell: a run of a family with one seed, from the corpus to a saved model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tiebench import paths
+from tiebench.corpus.tokenizer import byte_lengths, load_tokenizer
+from tiebench.corpus.tokens import read_tokens, read_unigram
+from tiebench.digests import stage_digest
+from tiebench.errors import TrainingError
+from tiebench.files import digest_of, replacing, sha256_of, write_json, write_text
+from tiebench.model.lm import LanguageModel, save_model
+from tiebench.progress import progress
+from tiebench.runtime import describe_runtime, prepare_runtime
+from tiebench.settings import FamilySettings, Params
+from tiebench.training.batches import Batch, Schedule, validation_batches
+from tiebench.training.card import model_card
+from tiebench.training.checkpoint import load_checkpoint, save_checkpoint, scratch
+from tiebench.training.flops import training_flops
+from tiebench.training.optimizer import learning_rate, make_optimizer
+from tiebench.training.settings import TrainingSettings
+from tiebench.training.validation import outcomes, summarize
+
+HISTORY = ("step", "tokens", "loss", "learning_rate", "gradient_norm", "validation_loss")
+CHECKPOINT_SECONDS = 30.0
+"""Time between checkpoints; when one is written changes no result."""
+
+
+def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
+    """Train one cell, or save it as initialized when its run is untrained.
+
+    Writes config.json, model.safetensors, tokenizer.json, README.md, history.csv and
+    metrics.json into runs/<name>/<family>/<run>-s<seed>/, and times into logs/.
+
+    Raises:
+        DataError: the corpus is missing or is not the one of its tokenizer.
+        TrainingError: the loss is not finite, or another process holds the cell.
+    """
+    group: FamilySettings = getattr(params, family)
+    coupling, body, training = group.runs[run].coupling, group.body_of(run), group.training
+    corpus, folder = paths.corpus_folder(group.corpus), paths.run_folder(params.name, family, run, seed)
+    languages = params.corpora[group.corpus].languages
+    tokenizer_path = corpus / "tokenizer.json"
+    tokenizer = load_tokenizer(tokenizer_path)
+    vocabulary = tokenizer.get_vocab_size()
+    train = read_tokens(corpus / "train.safetensors", tokenizer_path, languages)
+    valid = read_tokens(corpus / "valid.safetensors", tokenizer_path, languages)
+
+    device = prepare_runtime()
+    model = LanguageModel(coupling, body, vocabulary).initialize(seed).to(device)
+    validation = validation_batches(valid, training, vocabulary)
+    loop = Loop(model, training, validation, device)
+    cell = f"{params.name}-{family}-{paths.cell_name(run, seed)}"
+    started = time.monotonic()
+    if group.runs[run].trained:
+        key = digest_of(
+            {
+                "settings": [x.model_dump() for x in (coupling, body, training)],
+                "seed": seed,
+                "code": stage_digest("pretrain"),
+                "data": [sha256_of(corpus / f"{x}.safetensors") for x in ("train", "valid")],
+                "tokenizer": sha256_of(tokenizer_path),
+            }
+        )
+        with scratch(cell, key) as held:
+            loop.run(Schedule(train, training, vocabulary, seed), held, cell)
+            _save(folder, loop, tokenizer_path, params, family, run, seed, corpus)
+    else:
+        loop.validate(0)
+        _save(folder, loop, tokenizer_path, params, family, run, seed, corpus)
+    seconds = time.monotonic() - started
+    write_json(
+        paths.log_folder(params.name) / "pretrain" / f"{family}-{paths.cell_name(run, seed)}.json",
+        {
+            "seconds": seconds,
+            "steps": loop.steps_here,
+            "tokens_per_second": loop.steps_here * training.batch_size * training.sequence_length / seconds,
+            **describe_runtime(device),
+        },
+    )
+    return folder
+
+
+class Loop:
+    """The training loop of one model.
+
+    Attributes:
+        record: `history` (rows by the names in HISTORY) and `initial_loss`.
+        held: outcomes of the last validation.
+        steps_here: updates made by this process.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        training: TrainingSettings,
+        validation: Mapping[str, list[Batch]],
+        device: torch.device,
+    ) -> None:
+        self.model, self.training, self.validation, self.device = model, training, validation, device
+        self.optimizer = make_optimizer(model, training)
+        self.record: dict[str, Any] = {"history": [], "initial_loss": None}
+        self.held: dict[str, dict[str, np.ndarray]] = {}
+        self.steps_done = self.steps_here = 0
+        self.pending: list[float] = []
+
+    def run(self, schedule: Schedule, folder: Path, cell: str) -> None:
+        """Train to the last step, from the checkpoint in `folder` if there is one."""
+        restored = load_checkpoint(folder, self.model, self.optimizer)
+        if restored is None:
+            self.validate(0)
+        else:
+            self.steps_done, self.record = restored
+            self.pending = self.record.pop("pending")
+        steps, saved = self.training.steps, time.monotonic()
+        per_step = self.training.batch_size * self.training.sequence_length
+        with progress(total=steps * per_step, initial=self.steps_done * per_step, desc=cell, unit="tok", unit_scale=True) as bar:  # fmt: skip
+            while self.steps_done < steps:
+                self._update(schedule.batch(self.steps_done), cell)
+                bar.update(per_step)
+                if time.monotonic() - saved > CHECKPOINT_SECONDS and self.steps_done < steps:
+                    record = {**self.record, "pending": self.pending}
+                    save_checkpoint(folder, self.model, self.optimizer, self.steps_done, record)
+                    saved = time.monotonic()
+        if not self.held:  # the last step was already done before a restart
+            self.held = outcomes(self.model, self.validation, self.device)
+
+    def _update(self, batch: Batch, cell: str) -> None:
+        training, step = self.training, self.steps_done
+        rate = learning_rate(training, step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["scale"]
+        ids, where, targets = (
+            torch.from_numpy(x).to(self.device) for x in (batch.ids, batch.where, batch.targets)
+        )
+        self.optimizer.zero_grad()
+        loss = self.model.summed_loss(ids, where, targets) / len(targets)
+        loss.backward()
+        limit = math.inf if training.clip is None else training.clip
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        self.pending.append(float(loss))
+        if not (math.isfinite(norm) and math.isfinite(self.pending[-1])):
+            raise TrainingError(
+                cell,
+                found=f"loss {self.pending[-1]:g} and gradient norm {norm:g} at step {step + 1}, "
+                f"largest gradient in {largest_gradient(self.model)}",
+                expected="finite values",
+                mend="lower training.learning_rate; the last good checkpoint is kept in .scratch/",
+            )
+        self.optimizer.step()
+        self.steps_done, self.steps_here = step + 1, self.steps_here + 1
+        last = self.steps_done == training.steps
+        validated = last or self.steps_done % training.validate_every == 0
+        if validated or self.steps_done % training.log_every == 0:
+            loss_before = sum(self.pending) / len(self.pending)
+            self.pending = []
+            self._row(loss_before, rate, norm, self.validate(self.steps_done) if validated else None)
+
+    def _row(self, loss: float | None, rate: float | None, norm: float | None, validation: float | None) -> None:
+        tokens = self.steps_done * self.training.batch_size * self.training.sequence_length
+        row = dict(zip(HISTORY, (self.steps_done, tokens, loss, rate, norm, validation), strict=True))
+        self.record["history"].append(row)
+
+    def validate(self, step: int) -> float:
+        """Nats per predicted token at the fixed masks; step 0 is also the initial loss."""
+        self.held = outcomes(self.model, self.validation, self.device)
+        loss = float(np.concatenate([part["loss"] for part in self.held.values()]).mean())
+        if step == 0:
+            self.record["initial_loss"] = loss
+            self._row(None, None, None, loss)
+        return loss
+
+
+def largest_gradient(model: LanguageModel) -> str:
+    """The parameter with the largest (or a non-finite) gradient, and that gradient's norm."""
+    norms = {n: float(p.grad.norm()) for n, p in model.named_parameters() if p.grad is not None}
+    name = max(norms, key=lambda n: norms[n] if math.isfinite(norms[n]) else math.inf)
+    return f"{name} ({norms[name]:g})"
+
+
+def _save(
+    folder: Path, loop: Loop, tokenizer: Path, params: Params, family: str, run: str, seed: int, corpus: Path
+) -> None:
+    """Write the outputs of a cell; metrics.json last."""
+    group: FamilySettings = getattr(params, family)
+    trained, training = group.runs[run].trained, group.training
+    steps = training.steps if trained else 0
+    vocabulary = loop.model.vocabulary
+    flops = training_flops(group.runs[run].coupling, group.body_of(run), vocabulary, training)
+    metrics = {
+        "objective": training.objective,
+        "seed": seed,
+        "steps": steps,
+        "tokens": steps * training.batch_size * training.sequence_length,
+        "train_flops": flops if trained else 0.0,
+        "vocabulary": vocabulary,
+        "parameters": loop.model.parameter_counts(),
+        "validation": {
+            "initial_loss": loop.record["initial_loss"],
+            **summarize(
+                loop.held,
+                read_unigram(corpus / "unigram.parquet", vocabulary),
+                byte_lengths(load_tokenizer(tokenizer)),
+                training.objective == "causal",
+            ),
+        },
+    }
+    save_model(loop.model, folder)
+    with replacing(folder / "tokenizer.json") as temporary:
+        shutil.copyfile(tokenizer, temporary)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(loop.record["history"])
+    write_text(folder / "history.csv", text.getvalue())
+    write_text(folder / "README.md", model_card(params, family, run, seed, metrics))
+    write_json(folder / "metrics.json", metrics)

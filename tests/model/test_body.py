@@ -1,0 +1,147 @@
+"""The body: causality, padding, positions, initialization, and every setting's effect."""
+
+import math
+
+import pytest
+import torch
+
+from tiebench.errors import DataError, SettingsError
+from tiebench.model.body import Body, rotary, rotate, sinusoids
+from tiebench.model.lm import LanguageModel
+from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.schema import validate
+
+PLAIN = {"option": "t", "width": 8, "layers": 2, "heads": 2, "feedforward_width": 16, "maximum_length": 16}
+COUPLING = CouplingSettings(option="t", tied=True)
+
+
+def model_of(**changes):
+    return LanguageModel(COUPLING, BodySettings(**{**PLAIN, **changes}), 30).initialize(0)
+
+
+KINDS = [
+    {},
+    {"norm_placement": "post", "embedding_norm": True, "norm_epsilon": 1e-12},
+    {"norm": "rms_norm", "positions": "rotary", "feedforward": "swiglu", "bias": False},
+    {"positions": "sinusoidal"},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_causal_states_do_not_see_the_future(kind):
+    model = model_of(causal=True, **kind)
+    ids = torch.tensor([[5, 6, 7, 8, 9]])
+    other = torch.tensor([[5, 6, 7, 20, 21]])
+    for a, b in zip(model.states(ids), model.states(other), strict=True):
+        torch.testing.assert_close(a[:, :3], b[:, :3])
+        assert not torch.allclose(a[:, 3:], b[:, 3:])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_changes_nothing(kind, causal):
+    model = model_of(causal=causal, **kind)
+    ids = torch.tensor([[5, 6, 7, 0, 0, 0]])
+    padded = model.states(ids, ids != 0)
+    alone = model.states(ids[:, :3])
+    for a, b in zip(padded, alone, strict=True):
+        torch.testing.assert_close(a[:, :3], b, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": 1},
+        {"heads": 4},
+        {"feedforward_width": 12},
+        {"causal": True},
+        {"norm_placement": "post"},
+        {"norm": "rms_norm"},
+        {"norm_epsilon": 0.1},
+        {"embedding_norm": True},
+        {"positions": "sinusoidal"},
+        {"positions": "rotary"},
+        {"feedforward": "swiglu"},
+        {"bias": False},
+        {"std": 0.1},
+        {"branch": "inverse_sqrt_depth"},
+        {"branch": "zero"},
+        {"maximum_length": 20},
+    ],
+)
+def test_every_setting_changes_the_model(change):
+    def fingerprint(model):
+        ids = torch.arange(4, 14)[None]
+        return float(model(ids).double().square().sum()), sum(p.numel() for p in model.parameters())
+
+    assert fingerprint(model_of(**change)) != fingerprint(model_of())
+
+
+def test_zero_branches_make_an_identity():
+    model = model_of(branch="zero")
+    states = model.states(torch.arange(4, 9)[None])
+    torch.testing.assert_close(states[1], states[0])
+
+
+def test_inverse_sqrt_depth_scales_only_the_last_maps():
+    plain, scaled = model_of().state_dict(), model_of(branch="inverse_sqrt_depth").state_dict()
+    for name in plain:
+        last = name.endswith(("attention.output.weight", "feedforward.down.weight"))
+        torch.testing.assert_close(scaled[name], plain[name] / 2 if last else plain[name])
+
+
+def test_identity_body_is_the_norm_alone():
+    body = Body(BodySettings(option="t", kind="identity", width=8, norm="rms_norm"))
+    embedded = torch.randn(2, 3, 8)
+    (state,) = body(embedded)
+    torch.testing.assert_close(state.square().mean(-1), torch.ones(2, 3), atol=1e-3, rtol=0)
+    assert [n for n, _ in body.named_parameters()] == ["final_norm.weight"]
+
+
+@pytest.mark.parametrize("name, value", [("layers", 2), ("positions", "rotary"), ("branch", "zero")])
+def test_identity_refuses_what_would_do_nothing(name, value):
+    settings = {"option": "t", "kind": "identity", "width": 8, name: value}
+    with pytest.raises(SettingsError, match=f"no {name} with kind identity"):
+        validate(BodySettings, settings, "encoders.body")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"heads": 3}, "heads that divide the width"),
+        ({"width": 6, "positions": "rotary"}, "even width per head"),
+        ({"layers": None}, "layers, heads and feedforward_width"),
+    ],
+)
+def test_impossible_shapes_are_refused(change, message):
+    with pytest.raises(SettingsError, match=message):
+        validate(BodySettings, {**PLAIN, **change}, "encoders.body")
+
+
+def test_too_long_a_sequence_is_named():
+    with pytest.raises(DataError, match="17 tokens.*maximum_length = 16"):
+        model_of()(torch.zeros(1, 17, dtype=torch.long))
+
+
+def test_rotary_products_depend_on_distance_alone():
+    torch.manual_seed(0)
+    query, key = torch.randn(8), torch.randn(8)
+    angles = rotary(20, 8)
+    turned_q = rotate(query.expand(1, 1, 20, 8), angles)[0, 0]
+    turned_k = rotate(key.expand(1, 1, 20, 8), angles)[0, 0]
+    torch.testing.assert_close(turned_q[3] @ turned_k[1], turned_q[15] @ turned_k[13])
+
+
+def test_sinusoids_by_hand():
+    table = sinusoids(5, 4)
+    torch.testing.assert_close(table[3], torch.tensor([math.sin(3), math.cos(3), math.sin(0.03), math.cos(0.03)]))
+
+
+def test_a_parameter_is_drawn_from_seed_and_name():
+    wide = LanguageModel(
+        CouplingSettings(option="t", tied=False, input_width=4), BodySettings(**PLAIN), 30
+    ).initialize(0)
+    plain = model_of()
+    for name, parameter in plain.body.named_parameters():
+        assert torch.equal(parameter, wide.body.get_parameter(name))
+    assert not torch.equal(model_of().body.position_table, plain.initialize(1).body.position_table)
