@@ -1,0 +1,79 @@
+"""CSV tables with fixed bytes: one number format, one line end, absent values empty."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiebench.errors import DataError
+from tiebench.files import write_text
+
+DIGITS = 7
+"""Significant digits of a number that is not whole."""
+
+
+def shown(value: Any) -> str:
+    """A cell: whole numbers in full, others with 7 significant digits, None and NaN empty."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if value is True or value is False:
+        return str(value).lower()
+    number = float(value)
+    if math.isnan(number):
+        return ""
+    if number.is_integer() and abs(number) < 2**53:
+        return str(int(number))
+    return format(number, f".{DIGITS}g")
+
+
+def rounded(value: float) -> float:
+    """The number that `shown` prints."""
+    return float(shown(value))
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a table.
+
+    Args:
+        path: the CSV file.
+        columns: header, in order; every row has exactly these keys.
+        rows: one mapping per line.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        assert len(row) == len(columns), (sorted(row), columns)
+        writer.writerow([shown(row[column]) for column in columns])
+    write_text(path, text.getvalue())
+
+
+def read_table(path: Path, *, mend: str) -> list[dict[str, str]]:
+    """Rows of a table, all cells as text.
+
+    Raises:
+        DataError: the file is missing, or a line has not as many cells as the header.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(path, found="no such file", expected="a CSV table", mend=mend) from None
+    lines = list(csv.reader(io.StringIO(text)))
+    if not lines:
+        raise DataError(path, found="an empty file", expected="a CSV table", mend=mend)
+    header, *rows = lines
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, line {number}",
+                found=f"{len(row)} cells",
+                expected=f"{len(header)}, as in the header",
+                mend=mend,
+            )
+    return [dict(zip(header, row, strict=True)) for row in rows]

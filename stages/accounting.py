@@ -1,0 +1,8 @@
+"""Stage `accounting`: parameter counts of published shapes next to the printed ones."""
+
+from tiebench.analysis.accounting import account
+from tiebench.paths import evaluation_folder
+from tiebench.settings import load_params
+
+if __name__ == "__main__":
+    account(evaluation_folder(load_params().name, "accounting"))
