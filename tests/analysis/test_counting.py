@@ -108,12 +108,13 @@ def _transformers_model(key: str, shape: Shape):
         return kind(config)
 
 
-# transformers' RemBert always maps the input; with all widths equal the ablation is a BERT
+# transformers' RemBert always maps the input; tied with all widths equal, the ablation is a BERT
+# (whose untied class holds the bias on the logits twice)
 EXPRESSIBLE = [
     key
     for key, shape in published_models().items()
     if shape.architecture != "rembert"
-    or shape.widths == (shape.width, shape.width)
+    or shape.tied
     or shape.widths[0] != shape.width
 ]
 
