@@ -39,7 +39,7 @@ class CorpusSettings(Settings):
     seed: Annotated[int, Field(ge=0)]
     """Seed of the split and of the assignment of keys to languages."""
     parallel: bool = True
-    """False: each key is kept in one language only, so that the training text has no translations."""
+    """False: each key is kept in one language, so that the training text has no translations."""
     valid_share: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
     """Share of the groups that becomes the validation part."""
     heldout: HeldOutSettings | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from tiebench.errors import DataError
 from tiebench.files import replacing, sha256_of
 
-_TYPES = {"U16": np.dtype("<u2"), "U32": np.dtype("<u4")}
+_TYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "U32": np.dtype("<u4")}
 _MEND = "run `dvc repro` to prepare the corpus again"
 
 
@@ -61,7 +61,7 @@ def read_tokens(path: Path, tokenizer_path: Path, languages: list[str]) -> dict[
             expected=f"those of {tokenizer_path} ({expected})",
             mend=_MEND,
         )
-    result = {}
+    result: dict[str, np.ndarray] = {}
     for lang in languages:
         if f"ids.{lang}" not in header:
             have = ", ".join(name.removeprefix("ids.") for name in header)

@@ -38,11 +38,21 @@ class HubSource(Settings):
     split: str = "train"
     """Split to read."""
     format: Literal["text", "parallel", "conllu"]
-    """`text`: one text column; `parallel`: a column of translations by language."""
+    """`text`: a text column, split at line ends; `parallel`: translations in a row; `conllu`: a
+    column of CoNLL-U sentences, or the columns of Universal Dependencies on the hub."""
     column: str = "text"
-    """Column that holds the text, the translations, or the CoNLL-U sentence."""
+    """Column of the text, of the translations by language, or of the CoNLL-U sentence; for
+    `parallel`, `{language}` in it names a column per language."""
     limit: Annotated[int, Field(gt=0)] | None = None
     """At most this many rows of each configuration."""
+
+    @model_validator(mode="after")
+    def _check(self) -> HubSource:
+        if self.format == "parallel" and "{language}" in (self.config or ""):
+            raise ValueError("one configuration for format parallel (its rows are aligned)")
+        if self.format != "parallel" and "{language}" in self.column:
+            raise ValueError("{language} in column only with format parallel")
+        return self
 
 
 class LocalSource(Settings):
@@ -61,6 +71,12 @@ class LocalSource(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> LocalSource:
+        for path in (
+            self.folder,
+            *(self.files.values() if isinstance(self.files, dict) else [self.files]),
+        ):
+            if path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"paths inside external/ ({path!r} leaves it)")
         if self.format == "jsonl" and not isinstance(self.files, str):
             raise ValueError("one file name for format jsonl (the languages are fields)")
         if self.format != "jsonl" and isinstance(self.files, str):

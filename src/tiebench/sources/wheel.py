@@ -21,6 +21,7 @@ from tiebench import paths
 from tiebench.errors import DataError
 from tiebench.files import sha256_of
 from tiebench.progress import progress
+from tiebench.schema import validate
 from tiebench.sources.records import Text, unlabelled
 from tiebench.sources.settings import WheelSource
 
@@ -77,7 +78,7 @@ def _pip_download(source: WheelSource, folder: Path) -> Path:
         )
     raise DataError(
         requirement,
-        found=f"not in the cache ({paths.cache_folder()}), and pip said: {message[-400:] or 'nothing'}",
+        found=f"nothing in the cache ({paths.cache_folder()}), and from pip: {message[-400:]}",
         expected="a wheel in the cache, or one that can be downloaded",
         mend="run `make setup` with a network, or copy the cache from another machine "
         "and name it in TIEBENCH_CACHE",
@@ -95,7 +96,7 @@ def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[P
     found: dict[str, WheelSource] = {}
     for path in sorted(conf.rglob("*.yaml")):
         for mapping in _wheels(OmegaConf.to_container(OmegaConf.load(path))):
-            source = WheelSource.model_validate(mapping)
+            source = validate(WheelSource, mapping, str(path))
             found.setdefault(source.sha256, source)
     for corpus in params.corpora.values() if params else ():
         if isinstance(corpus.source, WheelSource):
@@ -107,7 +108,7 @@ def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[P
 
 def _wheels(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
-        if value.get("kind") == "wheel":
+        if value.get("kind") == "wheel" and "sha256" in value:
             yield value
         for item in value.values():
             yield from _wheels(item)
