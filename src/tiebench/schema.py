@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tiebench.errors import SettingsError
 
@@ -23,6 +23,9 @@ class Settings(BaseModel):
 
 S = TypeVar("S", bound=Settings)
 
+Name = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
+"""A name that becomes part of a path."""
+
 
 def validate(cls: type[S], mapping: Mapping[str, Any] | None, path: str = "") -> S:
     """Build `cls` from a plain mapping.
@@ -39,7 +42,9 @@ def validate(cls: type[S], mapping: Mapping[str, Any] | None, path: str = "") ->
     except ValidationError as error:
         problems = [_problem(path, item) for item in error.errors()]
     first = problems[0]
-    more = "".join(f"\n  also {p['key']}: found {p['found']}; expected {p['expected']}" for p in problems[1:])
+    more = "".join(
+        f"\n  also {p['key']}: found {p['found']}; expected {p['expected']}" for p in problems[1:]
+    )
     raise SettingsError(
         first["key"],
         found=first["found"],

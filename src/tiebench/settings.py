@@ -1,67 +1,42 @@
-"""The whole of params.yaml as one typed schema."""
+"""The whole of params.yaml as one typed schema, and what no single section of it can see.
+
+Code digests stop at this module: it names every section, so that following it would make each
+stage depend on all settings. What shapes a result lives in the settings modules of the sections,
+which the stages import themselves, and the values reach a stage as its own parameters.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
 from tiebench.evaluation.settings import RetrievalSettings
-from tiebench.model.settings import BodySettings, RunSettings
+from tiebench.model.settings import BodySettings, CouplingSettings, Linear
 from tiebench.paths import EXTERNAL, PARAMS
-from tiebench.schema import Settings, validate
+from tiebench.schema import Name, Settings, validate
 from tiebench.sources.settings import LocalSource
-from tiebench.training.settings import TrainingSettings
+from tiebench.training.settings import FamilySettings as FamilySettings
 
-Name = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
-
-
-class FamilySettings(Settings):
-    """A family of runs that share corpus, body and training, and differ in their coupling."""
-
-    study: str
-    """Name of the file in conf/study/ that this came from."""
-    corpus: str
-    """Key of `corpora`."""
-    body: BodySettings
-    training: TrainingSettings
-    runs: Annotated[dict[Name, RunSettings], Field(min_length=1)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    baseline: str
-    """The run that the others are compared with."""
-
-    @model_validator(mode="after")
-    def _check(self) -> FamilySettings:
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError("distinct seeds")
-        if self.baseline not in self.runs:
-            raise ValueError(f"baseline among the runs ({', '.join(self.runs)})")
-        if self.body.causal != (self.training.objective == "causal"):
-            raise ValueError("body.causal true with objective causal, and false with masked")
-        if self.training.sequence_length > self.body.maximum_length:
-            raise ValueError("training.sequence_length of at most body.maximum_length")
-        return self
-
-    def body_of(self, run: str) -> BodySettings:
-        """The body of a run: the family's, with the run's replacements."""
-        return validate(
-            BodySettings, {**self.body.model_dump(), **self.runs[run].body}, f"runs.{run}.body"
-        )
+RECOMPOSE = "edit conf/ and run `tiebench params`, or edit params.yaml"
 
 
 class Params(Settings):
     """params.yaml."""
 
     size: str
-    """Name of the file in conf/size/."""
+    """Name of the file in conf/size/ that this came from."""
     name: Name
     """Name of the report; outputs carry it."""
     corpora: Annotated[dict[Name, CorpusSettings], Field(min_length=1)]
+    """By name: the texts that are trained on or searched."""
     encoders: FamilySettings
+    """Masked language models."""
     retrieval: RetrievalSettings
+    """Nearest-neighbour translation."""
 
 
 def load_params(path: Path = PARAMS) -> Params:
@@ -70,17 +45,151 @@ def load_params(path: Path = PARAMS) -> Params:
     Raises:
         SettingsError: the key, what was found, what is expected, and the mend.
     """
-    from omegaconf import OmegaConf
+    return check(validate(Params, read_params(path)))
 
+
+def read_params(path: Path = PARAMS) -> dict[str, Any]:
+    """The plain values of params.yaml, not validated.
+
+    Read with OmegaConf, as DVC does: YAML alone takes a hand-written `1e-5` for a string.
+
+    Raises:
+        SettingsError: no such file, or not YAML (with line and column), or not a mapping.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    expected, mend = "the composed settings", "run `tiebench params`"
     if not path.exists():
-        raise SettingsError(path, found="no such file", expected="the composed settings", mend="run `tiebench params`")
-    return check(validate(Params, OmegaConf.to_container(OmegaConf.load(path), resolve=True)))  # type: ignore[arg-type]
+        raise SettingsError(path, found="no such file", expected=expected, mend=mend)
+    try:
+        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise SettingsError(path, found=f"{error}", expected=expected, mend=mend) from None
+    if not isinstance(values, dict):
+        raise SettingsError(path, found="no mapping", expected=expected, mend=mend)
+    return {str(key): value for key, value in values.items()}
+
+
+def families(params: Params) -> dict[str, FamilySettings]:
+    """The families of runs, by the key that holds them."""
+    values = {name: getattr(params, name) for name in Params.model_fields}
+    return {name: x for name, x in values.items() if isinstance(x, FamilySettings)}
 
 
 def check(params: Params) -> Params:
-    """What no single section can see: references between sections, and folders on disk.
+    """Check the references between sections, and each run's body and coupling together.
 
     Raises:
         SettingsError: as `load_params`.
     """
-    raise NotImplementedError
+    for name, family in families(params).items():
+        _check_corpus(params, name, family.corpus)
+        for run in family.runs:
+            _check_run(name, family, run)
+    _check_retrieval(params)
+    return params
+
+
+def check_folders(params: Params, root: Path = Path()) -> None:
+    """Check that the folders of local sources are there.
+
+    Apart from `check`, since a report is rebuilt from its tables on machines without the text.
+
+    Raises:
+        SettingsError: the folder that is missing and the command that links it.
+    """
+    for name, corpus in params.corpora.items():
+        source = corpus.source
+        if isinstance(source, LocalSource) and not (root / EXTERNAL / source.folder).is_dir():
+            raise SettingsError(
+                f"corpora.{name}.source.folder",
+                found=f"no folder {EXTERNAL / source.folder}",
+                expected="the folder that holds the text, or a link to it",
+                mend=f"mkdir -p {EXTERNAL} && ln -s /path/to/{source.folder} "
+                f"{EXTERNAL / source.folder}, or choose another corpus",
+            )
+
+
+def _check_corpus(params: Params, family: str, corpus: str) -> None:
+    key = f"{family}.corpus"
+    if corpus not in params.corpora:
+        known = ", ".join(params.corpora)
+        raise SettingsError(key, found=repr(corpus), expected=f"one of {known}", mend=RECOMPOSE)
+    if params.corpora[corpus].tokenizer is None:
+        raise SettingsError(
+            key,
+            found=f"{corpus!r}, which is for evaluation only (its tokenizer is null)",
+            expected="a corpus with a tokenizer",
+            mend=RECOMPOSE,
+        )
+
+
+def _check_run(name: str, family: FamilySettings, run: str) -> None:
+    key, training = f"{name}.runs.{run}", family.training
+    try:
+        body = family.body_of(run)
+    except SettingsError as error:
+        raise SettingsError(
+            f"{name}.{error.subject}", found=error.found, expected=error.expected, mend=error.mend
+        ) from None
+    if body.causal != (training.objective == "causal"):
+        raise SettingsError(
+            f"{key}: body.causal",
+            found=f"{body.causal} with objective {training.objective}",
+            expected="true with objective causal, and false with masked",
+            mend=RECOMPOSE,
+        )
+    if training.sequence_length > body.maximum_length:
+        raise SettingsError(
+            f"{key}: training.sequence_length",
+            found=f"{training.sequence_length}",
+            expected=f"at most body.maximum_length ({body.maximum_length})",
+            mend=RECOMPOSE,
+        )
+    _check_head(f"{key}.coupling", family.runs[run].coupling, body)
+
+
+def _check_head(key: str, coupling: CouplingSettings, body: BodySettings) -> None:
+    """The transform must end at the width of the output table."""
+    output_width, width = coupling.output_width or body.width, body.width
+    for operation in coupling.transform:
+        if isinstance(operation, Linear):
+            width = operation.width or output_width
+    if width != output_width:
+        raise SettingsError(
+            f"{key}.transform",
+            found=f"a transform that leads from the body's width {body.width} to {width}",
+            expected=f"one that ends at output_width {output_width}",
+            mend="add {kind: linear} to the transform, or make output_width null",
+        )
+
+
+def _check_retrieval(params: Params) -> None:
+    retrieval = params.retrieval
+    for field in ("sets", "distances", "offsets"):
+        values = getattr(retrieval, field)
+        if len(set(values)) != len(values):
+            raise SettingsError(
+                f"retrieval.{field}", found=str(values), expected="distinct values", mend=RECOMPOSE
+            )
+    for corpus in retrieval.sets:
+        if corpus not in params.corpora:
+            found, expected = repr(corpus), f"some of {', '.join(params.corpora)}"
+            raise SettingsError("retrieval.sets", found=found, expected=expected, mend=RECOMPOSE)
+        heldout = params.corpora[corpus].heldout
+        if heldout is None:
+            raise SettingsError(
+                "retrieval.sets",
+                found=f"{corpus!r}, which sets no sentences aside (corpora.{corpus}.heldout is null)",
+                expected="corpora with held-out sentences",
+                mend=RECOMPOSE,
+            )
+        if retrieval.pool > heldout.sentences:
+            raise SettingsError(
+                "retrieval.pool",
+                found=f"{retrieval.pool}",
+                expected=f"at most corpora.{corpus}.heldout.sentences ({heldout.sentences})",
+                mend=RECOMPOSE,
+            )

@@ -1,0 +1,123 @@
+"""The command line: `tiebench params|plan|fetch|prune`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tiebench.errors import TiebenchError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status (1: the check or the command failed)."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except TiebenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tiebench", description="A benchmark of tied, untied and decoupled embeddings."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    params = commands.add_parser(
+        "params",
+        help="compose conf/ into params.yaml, or check the two",
+        description="Compose conf/ with its defaults and the given values into params.yaml, as "
+        "`dvc exp run -S` does, and list every key that changes.",
+    )
+    params.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="size=micro, body@encoders.body=bert, retrieval.pool=50, ~encoders.runs.untied",
+    )
+    mode = params.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing; fail unless params.yaml is what conf/ composes for its choices",
+    )
+    mode.add_argument("--keep", action="store_true", help="accept the hand edits of params.yaml")
+    mode.add_argument("--explain", action="store_true", help="print every key: type, default, use")
+    params.set_defaults(run=_params)
+
+    plan = commands.add_parser("plan", help="print which cells dvc repro would run, why, how long")
+    plan.set_defaults(run=_plan)
+
+    fetch = commands.add_parser("fetch", help="download the pinned packages that conf/ names")
+    fetch.set_defaults(run=_fetch)
+
+    prune = commands.add_parser(
+        "prune", help="list outputs of runs, seeds, sets and corpora that params.yaml no longer names"
+    )
+    prune.add_argument("--yes", action="store_true", help="remove them (DVC's cache keeps them)")
+    prune.add_argument(
+        "--other-reports", action="store_true", help="also those of reports with another name"
+    )
+    prune.set_defaults(run=_prune)
+    return parser
+
+
+def _params(options: argparse.Namespace) -> int:
+    from tiebench import composition
+
+    if options.overrides and (options.check or options.keep or options.explain):
+        print("error: KEY=VALUE goes without --check, --keep and --explain", file=sys.stderr)
+        return 2
+    if options.explain:
+        from tiebench.explain import explain
+
+        print(explain())
+        return 0
+    if options.check:
+        differing = composition.check_params()
+        for change in differing:
+            print(f"{change.key}: {change.old} in params.yaml, {change.new} in conf/")
+        print(f"{len(differing)} keys differ" if differing else "params.yaml is what conf/ composes")
+        return 1 if differing else 0
+    if options.keep:
+        for change in composition.keep_params():
+            print(f"kept {change.key}: {change.old} (conf/ composes {change.new})")
+        return 0
+    changes = composition.write_params(options.overrides)
+    for change in changes:
+        mark = "  (overwrites a hand edit)" if change.edited else ""
+        print(f"{change.key}: {change.old} -> {change.new}{mark}")
+    print(f"{len(changes)} keys changed" if changes else "no key changed")
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from tiebench.plan import describe_plan
+    from tiebench.settings import load_params
+
+    print(describe_plan(load_params()))
+    return 0
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    from tiebench.sources.wheel import fetch_all
+
+    fetch_all()
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from tiebench.prune import remove, strays
+    from tiebench.settings import load_params
+
+    found = strays(load_params(), other_reports=options.other_reports)
+    for path in found:
+        print(path)
+    if options.yes:
+        remove(found)
+    word = "removed" if options.yes else "to remove with --yes"
+    print(f"{len(found)} folders {word}")
+    return 0

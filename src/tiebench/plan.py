@@ -1,0 +1,194 @@
+"""What `dvc repro` would run, why, and for about how long.
+
+DVC itself knows only what it has run: a changed setting shows in the stages below once those above
+it are done. Here dvc.lock is compared with params.yaml and with the code as it is, and a cell whose
+input would be made anew counts as one that runs, although an equal input will spare it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from tiebench.digests import digest_text
+from tiebench.files import read_json
+from tiebench.paths import log_folder
+from tiebench.settings import Params, families
+from tiebench.training.flops import training_flops
+
+if TYPE_CHECKING:
+    from dvc.repo import Repo
+    from dvc.stage import Stage
+
+PREPARATORY = ("settings", "code")
+"""Stages that check and digest: always quick, and their outputs stand for what is compared here."""
+CODE_FOLDER = "code"
+PRETRAIN = "pretrain_"
+"""Prefix of the stages that train; the family's name follows."""
+CELL_SECONDS = 10.0
+"""A guess: what a cell takes beside training (start of the process, DVC, reading and writing)."""
+TRAINING_EFFICIENCY = 0.5
+"""A guess: the rate of training small models as a share of the rate of a matrix product."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One execution of a stage: its address, stage, and why it would run (empty: it would not)."""
+
+    address: str
+    stage: str
+    reasons: tuple[str, ...]
+
+
+def plan_cells(root: Path = Path()) -> list[Cell]:
+    """All cells of the pipeline, upstream first, but those that only check and digest."""
+    from dvc.repo import Repo
+
+    remade: list[PurePosixPath] = []
+    digests: dict[str, str] = {}
+    cells = []
+    with Repo(str(root)) as repo:
+        for stage in _in_order(repo):
+            name, _, _ = stage.addressing.partition("@")
+            if name in PREPARATORY:
+                continue
+            reasons = dict.fromkeys(_reasons(repo, stage, root, remade, digests))
+            if reasons:
+                remade += [PurePosixPath(out.def_path) for out in stage.outs]
+            cells.append(Cell(stage.addressing, name, tuple(reasons)))
+    return cells
+
+
+def describe_plan(params: Params, root: Path = Path()) -> str:
+    """The plan as text: cells by stage, why they run, and an estimate of the time."""
+    cells = plan_cells(root)
+    lines, total, rate = [f"What dvc repro runs for the report {params.name!r}:"], 0.0, None
+    for stage in dict.fromkeys(cell.stage for cell in cells):
+        of_stage = [cell for cell in cells if cell.stage == stage]
+        running = [cell for cell in of_stage if cell.reasons]
+        line = f"  {stage:<20}{len(running):>4} of {len(of_stage)} cells"
+        if running:
+            seconds = CELL_SECONDS * len(running)
+            operations = sum(_operations(params, cell) for cell in running)
+            if operations:
+                rate = rate or measure_rate(params)
+                seconds += operations / rate
+            total += seconds
+            reasons = list(dict.fromkeys(reason for cell in running for reason in cell.reasons))
+            shown = "; ".join(reasons[:4]) + ("; ..." if len(reasons) > 4 else "")
+            line += f", about {_duration(seconds)} ({shown})"
+        lines.append(line)
+    if rate is not None:
+        lines.append(f"  Training is estimated at {rate / 1e9:.0f} GFLOP/s on this machine.")
+    lines.append(f"  In all: about {_duration(total)}." if total else "  In all: nothing to run.")
+    return "\n".join(lines)
+
+
+def measure_rate(params: Params) -> float:
+    """Floating-point operations per second to expect in training.
+
+    From the side files of earlier runs of this report, or else from a short matrix product.
+    """
+    rates = [
+        rate
+        for path in sorted((log_folder(params.name) / "pretrain").glob("*.json"))
+        if (rate := read_json(path, mend=f"delete {path}").get("flops_per_second"))
+    ]
+    if rates:
+        return float(median(rates))
+    import torch
+
+    from tiebench.runtime import prepare_runtime
+
+    device = prepare_runtime()
+    matrix = torch.ones(1024, 1024, device=device)
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        float((matrix @ matrix)[0, 0])
+        best = min(best, time.perf_counter() - start)
+    return 2 * 1024**3 / best * TRAINING_EFFICIENCY
+
+
+def _in_order(repo: Repo) -> Iterator[Stage]:
+    """The stages of the pipeline, each after those that make its inputs."""
+    waiting = {stage.addressing: stage for stage in repo.index.stages}
+    makers = {
+        PurePosixPath(out.def_path): name for name, stage in waiting.items() for out in stage.outs
+    }
+    done: set[str] = set()
+
+    def visit(name: str) -> Iterator[Stage]:
+        if name in done:
+            return
+        done.add(name)
+        for dep in waiting[name].deps:
+            for path, maker in makers.items():
+                if _overlap(PurePosixPath(dep.def_path), path):
+                    yield from visit(maker)
+        yield waiting[name]
+
+    for name in list(waiting):
+        yield from visit(name)
+
+
+def _reasons(
+    repo: Repo, stage: Stage, root: Path, remade: list[PurePosixPath], digests: dict[str, str]
+) -> Iterator[str]:
+    if not any(out.hash_info for out in stage.outs):
+        yield "not run before"
+        return
+    if stage.cmd_changed:
+        yield "another command"
+    for dep in stage.params:
+        for keys in dep.workspace_status().values():
+            yield from sorted(keys) if isinstance(keys, dict) else ["params.yaml"]
+    parameters = set(map(id, stage.params))
+    for dep in stage.deps:
+        path = PurePosixPath(dep.def_path)
+        if id(dep) in parameters:
+            continue
+        if path.parts[0] == CODE_FOLDER:
+            if path.stem not in digests:
+                text = digest_text(path.stem, root.resolve())
+                digests[path.stem] = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+            if dep.hash_info.value != digests[path.stem]:
+                yield "its code"
+        elif any(_overlap(path, other) for other in remade):
+            yield "its input"
+    for out in stage.outs:
+        if not out.exists and not (out.use_cache and _in_cache(repo, out)):
+            yield f"{out.def_path} is missing"
+
+
+def _in_cache(repo: Repo, out: Any) -> bool:
+    return os.path.exists(repo.cache.local.oid_to_path(out.hash_info.value))
+
+
+def _overlap(a: PurePosixPath, b: PurePosixPath) -> bool:
+    return a == b or a in b.parents or b in a.parents
+
+
+def _operations(params: Params, cell: Cell) -> float:
+    """Floating-point operations of a training cell; 0 for others and for untrained runs."""
+    if not cell.stage.startswith(PRETRAIN):
+        return 0.0
+    family = families(params)[cell.stage.removeprefix(PRETRAIN)]
+    run = cell.address.partition("@")[2].removeprefix(f"{family.corpus}-").rpartition("-")[0]
+    tokenizer = params.corpora[family.corpus].tokenizer
+    if tokenizer is None or not family.runs[run].trained:
+        return 0.0
+    coupling, body = family.runs[run].coupling, family.body_of(run)
+    return training_flops(coupling, body, tokenizer.vocabulary, family.training)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
