@@ -1,0 +1,7 @@
+"""Stage `report`: the page, the figures and the rendered tables, from the CSV tables."""
+
+from tiebench.reporting.report import render
+from tiebench.settings import load_params
+
+if __name__ == "__main__":
+    render(load_params())

@@ -1,0 +1,244 @@
+"""Artefacts of every cell in the form that the stages write, made up and deterministic.
+
+The losses and ranks follow simple curves plus a seeded draw, so that tables, figures and
+verdicts have something to show without training a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiebench import paths
+from tiebench.analysis.accounting import account
+from tiebench.analysis.counting import coupled_counts
+from tiebench.evaluation.cells import Cell, cells, families
+from tiebench.files import write_json, write_text
+from tiebench.settings import Params
+
+HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
+RUNS: dict[str, dict[str, Any]] = {
+    "tied": {"coupling": {"tied": True}},
+    "untied": {"coupling": {"tied": False}},
+    "narrow_input_wide_output": {
+        "coupling": {"tied": False, "input_width": 32, "output_width": 384}
+    },
+    "untrained": {"coupling": {"tied": True}, "trained": False},
+}
+FINAL_LOSS = {"tied": 3.6, "untied": 3.9, "narrow_input_wide_output": 4.2, "untrained": 9.05}
+ACCURACY = {"tied": 0.30, "untied": 0.33, "narrow_input_wide_output": 0.26, "untrained": 0.12}
+
+
+def make_params(
+    *,
+    runs: tuple[str, ...] = tuple(RUNS),
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
+    languages: tuple[str, ...] = ("en", "de", "es", "tr"),
+    pool: int = 100,
+    objective: str = "masked",
+    sets: tuple[str, ...] = ("home",),
+) -> Params:
+    """Settings of a small study over a made-up corpus."""
+    corpus = {
+        "option": "home",
+        "source": {"kind": "local", "folder": "x", "format": "jsonl", "files": "x.jsonl"},
+        "languages": list(languages),
+        "seed": 0,
+        "valid_share": 0.05,
+        "heldout": {"sentences": pool, "minimum_words": 4},
+        "tokenizer": {"vocabulary": 8192},
+    }
+    chosen = {
+        run: {**RUNS[run], "coupling": {"option": run, "transform": HEAD, **RUNS[run]["coupling"]}}
+        for run in runs
+    }
+    masked = objective == "masked"
+    family = {
+        "study": "rembert",
+        "corpus": "home",
+        "baseline": runs[0],
+        "runs": chosen,
+        "seeds": list(seeds),
+        "body": {
+            "option": "pre_norm",
+            "width": 128,
+            "layers": 4,
+            "heads": 4,
+            "feedforward_width": 512,
+            "maximum_length": 64,
+            "causal": not masked,
+        },
+        "training": {
+            "objective": objective,
+            "masking": {"probability": 0.3} if masked else None,
+            "steps": 1500,
+            "batch_size": 32,
+            "sequence_length": 64,
+            "sampling_exponent": 0.5,
+            "learning_rate": 2.5e-3,
+            "warmup_steps": 150,
+            "log_every": 50,
+            "validate_every": 100,
+            "validation_windows": 32,
+        },
+    }
+    return Params.model_validate(
+        {
+            "size": "small",
+            "name": "small",
+            "corpora": {name: corpus for name in dict.fromkeys(("home", *sets))},
+            "encoders": family,
+            "retrieval": {
+                "sets": list(sets),
+                "pool": pool,
+                "distances": ["l2", "cosine"],
+                "offsets": ["none", "scored_pairs", "other_half"],
+            },
+        }
+    )
+
+
+def write_artefacts(params: Params) -> None:
+    """Write what every stage before `score` writes, into the working folder."""
+    for name, corpus in params.corpora.items():
+        _write_corpus(paths.corpus_folder(name), corpus.languages)
+    for cell in cells(params):
+        write_run(params, cell)
+        for name in params.retrieval.sets:
+            write_outcomes(params, cell, name)
+    account(paths.evaluation_folder(params.name, "accounting"))
+
+
+def _draw(*parts: object) -> np.random.Generator:
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+def _write_corpus(folder: Path, languages: list[str]) -> None:
+    sizes = {
+        "strings": 22_000,
+        "words": 120_000,
+        "bytes": 800_000,
+        "tokens": 225_000,
+        "bytes_per_token": 800 / 225,
+    }
+    write_json(
+        folder / "meta.json",
+        {
+            "option": "home",
+            "source": {"kind": "local", "folder": "x", "sha256": "0" * 64},
+            "languages": languages,
+            "read": dict.fromkeys(languages, 44_000),
+            "heldout": {"sentences": 1000},
+            "dropped": [
+                {"reason": reason, "lang": language, "strings": 100 * (i + 1) + j}
+                for i, reason in enumerate(("duplicate", "equals_heldout", "untranslated"))
+                for j, language in enumerate(languages)
+            ],
+            "vocabulary": 8192,
+            "train": dict.fromkeys(languages, sizes),
+            "valid": dict.fromkeys(languages, {**sizes, "strings": 1_200}),
+            "repeated_token_share": {**dict.fromkeys(languages, 0.0007), "all": 0.0007},
+        },
+    )
+
+
+def write_run(params: Params, cell: Cell) -> None:
+    """The run folder of one cell, as far as `score` reads it."""
+    group = families(params)[cell.family]
+    trained, training = group.runs[cell.run].trained, group.training
+    steps = training.steps if trained else 0
+    per_step = training.batch_size * training.sequence_length
+    draw = _draw(cell.run, cell.seed)
+    offset = float(_draw(cell.seed).normal(0, 0.03) + draw.normal(0, 0.02))
+    final, initial = FINAL_LOSS[cell.run] + offset, 9.05
+    rows = [f"0,0,,,,{initial}"]
+    for step in range(training.log_every, steps + 1, training.log_every):
+        loss = final + (initial - final) * np.exp(-step / 300)
+        validated = f"{loss}" if step % training.validate_every == 0 else ""
+        noisy = loss + draw.normal(0, 0.08)
+        rows.append(f"{step},{step * per_step},{noisy},{1e-3},{0.5},{validated}")
+    write_text(
+        cell.folder / "history.csv",
+        "step,tokens,loss,learning_rate,gradient_norm,validation_loss\n" + "\n".join(rows) + "\n",
+    )
+    languages = params.corpora[cell.corpus].languages
+    accuracy = max(0.0, 0.9 - 0.15 * final)
+    part = {"accuracy": accuracy, "predicted_tokens": 600}
+    counts = coupled_counts(group.runs[cell.run].coupling, group.body_of(cell.run), 8192)
+    bins = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
+    write_json(
+        cell.folder / "metrics.json",
+        {
+            "objective": training.objective,
+            "seed": cell.seed,
+            "steps": steps,
+            "tokens": steps * per_step,
+            "train_flops": 1.5e13 if trained else 0.0,
+            "vocabulary": 8192,
+            "parameters": counts.as_dict(),
+            "validation": {
+                "initial_loss": initial,
+                "loss": final,
+                "accuracy": accuracy,
+                "predicted_tokens": 600 * len(languages),
+                "unigram_loss": 6.9,
+                "bits_per_byte": 1.3 if training.objective == "causal" else None,
+                "by_language": {
+                    language: {"loss": final + 0.1 * i - 0.15, **part}
+                    for i, language in enumerate(languages)
+                },
+                "by_frequency": [
+                    {"bin": name, "loss": final + 2.5 - i, **part} for i, name in enumerate(bins)
+                ],
+            },
+        },
+    )
+    write_text(cell.folder / "tokenizer.json", "{}\n")
+
+
+def write_outcomes(params: Params, cell: Cell, name: str) -> None:
+    """Retrieval outcomes: more right answers in the middle layers and with an offset."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    settings, group = params.retrieval, families(params)[cell.family]
+    pivot, *others = params.corpora[name].languages
+    pairs = [pair for other in others for pair in ((pivot, other), (other, pivot))]
+    layers = group.body_of(cell.run).layers or 0
+    columns: dict[str, list[Any]] = {}
+    shares = _draw(name).random(settings.pool) < 0.6
+    for (source, target), layer, offset, distance in product(
+        pairs, [*map(str, range(layers + 1)), "tokens"], settings.offsets, settings.distances
+    ):
+        baseline = layer == "tokens"
+        draw = _draw(name, source, target, *(() if baseline else (cell.run, cell.seed, layer)))
+        chance = 0.2 if baseline else ACCURACY[cell.run] - 0.03 * abs(int(layer) - 2)
+        chance *= 1.0 if offset != "none" else 0.8
+        right = draw.random(settings.pool) < np.where(shares, chance, chance / 3)
+        rank = np.where(right, 1, draw.integers(2, settings.pool, settings.pool))
+        size = settings.pool
+        part = {
+            "set": [name] * size,
+            "source": [source] * size,
+            "target": [target] * size,
+            "layer": [layer] * size,
+            "distance": [distance] * size,
+            "offset": [offset] * size,
+            "index": range(size),
+            "rank": rank.tolist(),
+            "credit": right.astype(float).tolist(),
+            "shares_token": shares.tolist(),
+            "nearest": range(size),
+        }
+        for key, values in part.items():
+            columns.setdefault(key, []).extend(values)
+    types = {"index": pa.int32(), "rank": pa.int32(), "credit": pa.float32(), "nearest": pa.int32()}
+    table = pa.table({key: pa.array(v, types.get(key)) for key, v in columns.items()})
+    path = cell.outcomes(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(table, path)
