@@ -83,7 +83,7 @@ def load(source: HubSource, language: str) -> Dataset:
         ) from error
     raise DataError(
         subject,
-        found=f"files for the {builder.builder_name} builder",
+        found=f"files for the {builder.info.builder_name} builder",
         expected="Parquet files",
         mend="name a dataset, or a revision of it, that is stored as Parquet",
     )

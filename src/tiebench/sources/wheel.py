@@ -195,17 +195,29 @@ def _damaged(wheel: Path, error: Exception) -> DataError:
     )
 
 
+def _pattern(files: str) -> re.Pattern[str]:
+    """The glob as an expression. A folder or file name with a wildcard is a group (it becomes
+    part of the key); of a name with `{language}`, only what the wildcards match is."""
+
+    def translate(name: str) -> str:
+        parts = re.split(r"(\*|\?|\[[^\]]+\]|\{language\})", name)
+        kinds = {"*": "[^/]*", "?": "[^/]", "{language}": "(?P<language>[^/]+)"}
+        whole = "{language}" not in parts
+        for index in range(1, len(parts), 2):
+            inner = kinds.get(parts[index]) or parts[index].replace("[!", "[^", 1)
+            parts[index] = inner if whole or parts[index] == "{language}" else f"({inner})"
+        parts[::2] = map(re.escape, parts[::2])
+        return f"({''.join(parts)})" if whole and len(parts) > 1 else "".join(parts)
+
+    return re.compile("/".join(map(translate, files.split("/"))))
+
+
 def _members(
     archive: zipfile.ZipFile, wheel: Path, source: WheelSource, languages: list[str]
 ) -> dict[str, list[tuple[str, str]]]:
     """Per language, (what the wildcards match, member name), sorted by name."""
-    pattern = "".join(
-        {"*": "([^/]*)", "?": "([^/])", "{language}": "(?P<language>[^/]+)"}.get(
-            part, re.escape(part)
-        )
-        for part in re.split(r"(\*|\?|\{language\})", source.files)
-    )
-    matches = [m for m in map(re.compile(pattern).fullmatch, sorted(archive.namelist())) if m]
+    names = sorted(archive.namelist())
+    matches = [m for m in map(_pattern(source.files).fullmatch, names) if m]
     if not matches:
         raise DataError(
             f"{wheel.name}: {source.files}",
