@@ -1,0 +1,93 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tiebench.corpus import tokenizer as tok
+from tiebench.errors import DataError
+
+TEXTS = [
+    f"{verb} the {noun} {name} für Gerät ışık {number}"
+    for verb in ("open", "close", "switch", "start")
+    for noun in ("lamp", "window", "garden door", "ventilator")
+    for name in ("Anna", "Çağrı", "Señor")
+    for number in range(4)
+]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    tok.train_tokenizer(TEXTS, 320, "test").save(str(path))
+    return path
+
+
+def test_layout(path: Path) -> None:
+    tokenizer = tok.load_tokenizer(path)
+    assert tokenizer.get_vocab_size() == 320
+    assert [tokenizer.token_to_id(name) for name in tok.NAMES] == [
+        tok.PAD,
+        tok.CLS,
+        tok.SEP,
+        tok.MASK,
+    ]
+    assert tokenizer.token_to_id("[UNK]") is None
+
+
+@pytest.mark.parametrize("text", ["Çağrı açtı", "日本語 🦊", "a  b\tc", " x", "[MASK] and [SEP]"])
+def test_every_text_returns(path: Path, text: str) -> None:
+    tokenizer = tok.load_tokenizer(path)
+    (ids,) = tok.encode(tokenizer, [text])
+    assert min(ids) >= tok.SPECIALS
+    assert tokenizer.decode(ids) == text
+    assert sum(tok.byte_lengths(tokenizer)[ids]) == len(text.encode())
+
+
+def test_composed_and_decomposed_letters_are_one(path: Path) -> None:
+    one, other = tok.encode(tok.load_tokenizer(path), ["Gerät", "Gera\u0308t"])
+    assert one == other
+
+
+def test_byte_lengths(path: Path) -> None:
+    lengths = tok.byte_lengths(tok.load_tokenizer(path))
+    assert lengths.shape == (320,)
+    assert lengths[: tok.SPECIALS].tolist() == [0, 0, 1, 0]
+    assert np.all(lengths[tok.SPECIALS :] >= 1)
+    assert np.sum(lengths[tok.SPECIALS :] == 1) == 256
+
+
+def test_same_bytes_in_another_process(path: Path) -> None:
+    code = (
+        "import json, sys; from tiebench.corpus import tokenizer as tok;"
+        "tok.train_tokenizer(json.load(sys.stdin), 320, 'test').save(sys.argv[1])"
+    )
+    import json
+
+    other = path.with_name("other.json")
+    subprocess.run(
+        [sys.executable, "-c", code, str(other)],
+        input=json.dumps(TEXTS),
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path), "RAYON_NUM_THREADS": "1"},
+    )
+    assert other.read_bytes() == path.read_bytes()
+
+
+def test_vocabulary_beyond_the_text() -> None:
+    with pytest.raises(DataError, match=r"test: found text for 3\d\d vocabulary .*expected 5000"):
+        tok.train_tokenizer(TEXTS, 5000, "test")
+
+
+def test_missing_damaged_and_foreign_files(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        tok.load_tokenizer(tmp_path / "tokenizer.json")
+    (tmp_path / "cut.json").write_text(path.read_text()[:500])
+    with pytest.raises(DataError, match="damaged file"):
+        tok.load_tokenizer(tmp_path / "cut.json")
+    text = path.read_text().replace("[CLS]", "<s>")
+    (tmp_path / "foreign.json").write_text(text)
+    with pytest.raises(DataError, match=r"first entries .*<s>"):
+        tok.load_tokenizer(tmp_path / "foreign.json")
