@@ -175,6 +175,10 @@ def test_heldout_is_distinct_in_every_language() -> None:
             "en": f"the long string {word(index)}!",
             "de": f"neu {word(index)}",
         }
+        strings[f"f{index}.k"] = {
+            "en": f"Open the USB-{word(index)}",
+            "de": f"open the USB {word(index)}!",
+        }
     with pytest.raises(DataError, match="found 41 distinct"):
         split(strings, settings(heldout={"sentences": 99, "minimum_words": 3}), Counter())
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from tiebench.errors import DataError
 from tiebench.sources.conllu import sentences
@@ -126,17 +127,12 @@ def test_malformed_entities(text: str, expected: str) -> None:
 def test_real_turkish_treebank() -> None:
     from tiebench import paths
 
-    sha256 = "5a009c29a8e96e8f7e25059d59ac293c3baead6d746bf0fa4c9d3349b1e37ba0"
-    if not list((paths.cache_folder() / sha256).glob("*.whl")):
+    root = Path(__file__).parents[2]
+    option = OmegaConf.to_container(OmegaConf.load(root / "conf/labels/turkish_treebanks.yaml"))
+    assert isinstance(option, dict)
+    source = WheelSource.model_validate(option["source"])
+    if not list((paths.cache_folder() / source.sha256).glob("*.whl")):
         pytest.skip("the treebank is not in the download cache; `make setup` fetches it")
-    source = WheelSource(
-        kind="wheel",
-        package="turkish-treebanks",
-        version="1.0.0",
-        sha256=sha256,
-        files="data/*.conllu",
-        format="conllu",
-    )
     records = read_records(source, ["tr"], labelled=True)
     assert len(records) == 2541 + 2310
     second = records[1]

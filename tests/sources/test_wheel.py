@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tiebench.errors import DataError
+from tiebench.errors import DataError, SettingsError
+from tiebench.schema import validate
 from tiebench.sources import wheel
 from tiebench.sources.read import identity, read_records
 from tiebench.sources.settings import WheelSource
@@ -186,6 +187,13 @@ def test_labels_from_conllu(cached: Cached) -> None:
 def test_text_has_no_labels(cached: Cached) -> None:
     with pytest.raises(DataError, match="format translations, which has no labels"):
         read_records(cached(), ["en"], labelled=True)
+
+
+def test_translations_are_told_apart_by_language() -> None:
+    settings = {"kind": "wheel", "package": "a", "version": "1", "sha256": "a" * 64}
+    settings |= {"files": "a/*.json", "format": "translations"}
+    with pytest.raises(SettingsError, match=r"\{language\} in files"):
+        validate(WheelSource, settings, "source")
 
 
 def test_identity(cached: Cached) -> None:

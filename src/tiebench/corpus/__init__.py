@@ -1,0 +1,1 @@
+"""Cleaning, splits, tokenizer, and the token files that models are trained on."""

@@ -141,7 +141,8 @@ def _choose(
             if len(texts[pivot].split()) < heldout.minimum_words:
                 continue
             said = set(normal[key].values())
-            if heldout.as_published or taken.isdisjoint(said):
+            distinct = len(said) == len(texts) and taken.isdisjoint(said)
+            if heldout.as_published or distinct:
                 taken |= said
                 chosen.append(key)
     if len(chosen) < heldout.sentences:

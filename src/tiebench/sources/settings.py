@@ -24,6 +24,12 @@ class WheelSource(Settings):
     format: Literal["translations", "conllu"]
     """`translations`: nested JSON of strings, the key is folder + JSON path."""
 
+    @model_validator(mode="after")
+    def _check(self) -> WheelSource:
+        if self.format == "translations" and "{language}" not in self.files:
+            raise ValueError("{language} in files for format translations")
+        return self
+
 
 class HubSource(Settings):
     """A Hugging Face dataset of Parquet files at a pinned revision; never remote code."""
