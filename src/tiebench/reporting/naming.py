@@ -1,0 +1,91 @@
+"""What things are called on the page, and how numbers are shown there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LANGUAGES = {
+    "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
+    "es": "Spanish", "fi": "Finnish", "fr": "French", "hu": "Hungarian", "it": "Italian",
+    "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese",
+    "ru": "Russian", "sk": "Slovak", "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian",
+    "zh": "Chinese",
+}  # fmt: skip
+REASONS = {
+    "duplicate": "duplicate of a string of the same language",
+    "empty": "empty after white space was collapsed",
+    "equals_heldout": "equal to a held-out sentence up to case, digits, punctuation, placeholders",
+    "equals_valid": "equal to a validation string up to case, digits, punctuation, placeholders",
+    "group_of_heldout": "in one group with a held-out sentence",
+    "other_language": "kept in another language only",
+    "reference": "a reference to another string",
+    "untranslated": "equal to the English (untranslated)",
+}
+OFFSETS = {
+    "none": "no offset",
+    "scored_pairs": "offset fitted on the scored pairs (as published)",
+    "other_half": "offset fitted on the other half",
+}
+DISTANCES = {"l2": "l2 distance", "cosine": "cosine"}
+SUBSETS = {"all": "all sentences", "no_shared_token": "pairs that share no token"}
+PARTS = {
+    "input_table": "input table",
+    "output_table": "output table",
+    "maps": "input map",
+    "head": "head",
+    "positions": "positions",
+    "body": "body",
+}
+
+
+def language(code: str) -> str:
+    """`de` as `German`; an unknown code as it is."""
+    return LANGUAGES.get(code, code)
+
+
+def direction(source: str, target: str) -> str:
+    """`English to German`."""
+    return f"{language(source)} to {language(target)}"
+
+
+def plain(name: str) -> str:
+    """A key as words: `narrow_input_wide_output` as `narrow input wide output`."""
+    return name.replace("_", " ")
+
+
+def number(cell: str, digits: int, scale: float = 1.0) -> str:
+    """A table's cell with fixed decimals; an empty cell stays empty."""
+    return f"{float(cell) * scale:,.{digits}f}" if cell else ""
+
+
+def signed(cell: str, digits: int, scale: float = 1.0) -> str:
+    """As `number`, with the sign written out."""
+    return f"{float(cell) * scale:+,.{digits}f}" if cell else ""
+
+
+def whole(cell: str) -> str:
+    """A count with thousands separated."""
+    return f"{int(cell):,}" if cell else ""
+
+
+def with_interval(row: Mapping[str, str], digits: int, scale: float = 1.0) -> str:
+    """`3.62 [3.61, 3.64]` from a summary's mean, low and high; without the interval at one seed."""
+    return _interval(number, row["mean"], row["low"], row["high"], digits, scale)
+
+
+def difference(row: Mapping[str, str], digits: int, scale: float = 1.0) -> str:
+    """`+0.30 [+0.28, +0.32]` from a summary's paired difference; empty for the baseline."""
+    keys = ("difference", "difference_low", "difference_high")
+    return _interval(signed, *(row[key] for key in keys), digits, scale)
+
+
+def _interval(show, mean: str, low: str, high: str, digits: int, scale: float) -> str:  # type: ignore[no-untyped-def]
+    if not mean:
+        return ""
+    text: str = show(mean, digits, scale)
+    return f"{text} [{show(low, digits, scale)}, {show(high, digits, scale)}]" if low else text
+
+
+def joined(items: list[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
