@@ -193,7 +193,7 @@ def test_duplicates_leave_after_the_split() -> None:
 
 
 def test_published_set_stays_whole() -> None:
-    strings = {str(i): {"en": f"Tom {i % 3} ran.", "de": "Tom lief."} for i in range(6)}
+    strings = {str(i): {"en": f"Tom {i % 3} ran.", "de": "Tom rannte."} for i in range(6)}
     strings["half"] = {"en": "nothing"}
     heldout = {"sentences": 6, "minimum_words": 1, "as_published": True}
     whole = settings(heldout=heldout, tokenizer=None, valid_share=0.0)

@@ -151,7 +151,7 @@ def test_real_parallel_text(
     )
     records = read_records(lines, ["en", "de"])
     assert len(records) == 2000
-    assert records[1]["text"] == "Maria sagte, sie wisse nicht, wo Tom sei."
+    assert records[3]["text"] == "Wie lange sollen Tom und ich hierbleiben?"
     jsonl = LocalSource(
         kind="local",
         folder="libreoffice_help",
