@@ -11,7 +11,14 @@ from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
 
-PLAIN = {"option": "t", "width": 8, "layers": 2, "heads": 2, "feedforward_width": 16, "maximum_length": 16}
+PLAIN = {
+    "option": "t",
+    "width": 8,
+    "layers": 2,
+    "heads": 2,
+    "feedforward_width": 16,
+    "maximum_length": 16,
+}
 COUPLING = CouplingSettings(option="t", tied=True)
 
 
@@ -98,7 +105,9 @@ def test_identity_body_is_the_norm_alone():
     assert [n for n, _ in body.named_parameters()] == ["final_norm.weight"]
 
 
-@pytest.mark.parametrize("name, value", [("layers", 2), ("positions", "rotary"), ("branch", "zero")])
+@pytest.mark.parametrize(
+    "name, value", [("layers", 2), ("positions", "rotary"), ("branch", "zero")]
+)
 def test_identity_refuses_what_would_do_nothing(name, value):
     settings = {"option": "t", "kind": "identity", "width": 8, name: value}
     with pytest.raises(SettingsError, match=f"no {name} with kind identity"):
@@ -134,7 +143,9 @@ def test_rotary_products_depend_on_distance_alone():
 
 def test_sinusoids_by_hand():
     table = sinusoids(5, 4)
-    torch.testing.assert_close(table[3], torch.tensor([math.sin(3), math.cos(3), math.sin(0.03), math.cos(0.03)]))
+    torch.testing.assert_close(
+        table[3], torch.tensor([math.sin(3), math.cos(3), math.sin(0.03), math.cos(0.03)])
+    )
 
 
 def test_a_parameter_is_drawn_from_seed_and_name():

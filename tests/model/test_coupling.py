@@ -21,7 +21,9 @@ def coupling(**changes):
 def test_tied_is_one_parameter():
     model = LanguageModel(coupling(), BODY, 20)
     assert model.coupling.output_table is model.coupling.input_table
-    assert [n for n, p in model.named_parameters() if p.shape == (20, 8)] == ["coupling.input_table"]
+    assert [n for n, p in model.named_parameters() if p.shape == (20, 8)] == [
+        "coupling.input_table"
+    ]
     assert set(model.state_dict()) == {n for n, _ in model.named_parameters()}
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.arange(6)[None]).sum().backward()
@@ -31,7 +33,10 @@ def test_tied_is_one_parameter():
 
 
 def test_tied_gradient_is_the_sum_of_both_uses():
-    tied, untied = LanguageModel(coupling(), BODY, 20), LanguageModel(coupling(tied=False), BODY, 20)
+    tied, untied = (
+        LanguageModel(coupling(), BODY, 20),
+        LanguageModel(coupling(tied=False), BODY, 20),
+    )
     tied.initialize(3)
     weights = tied.state_dict()
     weights["coupling.untied_output_table"] = weights["coupling.input_table"].clone()
@@ -60,7 +65,9 @@ def test_narrow_tie_keeps_one_narrow_table():
 
 def test_unequal_widths_are_never_silently_untied():
     with pytest.raises(SettingsError, match="equal input_width and output_width when tied"):
-        validate(CouplingSettings, {"option": "t", "tied": True, "input_width": 4}, "runs.a.coupling")
+        validate(
+            CouplingSettings, {"option": "t", "tied": True, "input_width": 4}, "runs.a.coupling"
+        )
 
 
 @pytest.mark.parametrize("transform", [[], [{"kind": "gelu"}], [{"kind": "linear", "width": 8}]])
@@ -87,7 +94,13 @@ def test_every_field_changes_the_computation():
         {"transform": [{"kind": "linear", "bias": False}, *HEAD[1:]]},
         {"transform": [{"kind": "linear"}, {"kind": "tanh"}, {"kind": "layer_norm"}]},
         {"transform": [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "rms_norm"}]},
-        {"transform": [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm", "epsilon": 1.0}]},
+        {
+            "transform": [
+                {"kind": "linear"},
+                {"kind": "gelu"},
+                {"kind": "layer_norm", "epsilon": 1.0},
+            ]
+        },
         {"transform": [{"kind": "linear", "width": 5}, {"kind": "relu"}, {"kind": "linear"}]},
     ]
 
@@ -104,7 +117,9 @@ def test_every_field_changes_the_computation():
 
 
 def test_parameter_counts_by_hand():
-    counts = LanguageModel(coupling(tied=False, input_width=3, output_width=5), BODY, 20).parameter_counts()
+    counts = LanguageModel(
+        coupling(tied=False, input_width=3, output_width=5), BODY, 20
+    ).parameter_counts()
     block = (8 * 24 + 24) + (8 * 8 + 8) + (8 * 16 + 16) + (16 * 8 + 8) + 4 * 8
     assert counts == {
         "input_table": 60,

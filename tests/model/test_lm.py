@@ -37,7 +37,9 @@ def test_round_trip(settings, tmp_path):
     assert model.parameter_counts() == again.parameter_counts()
     assert (again.coupling.output_table is again.coupling.input_table) == settings.tied
     assert len(load_file(tmp_path / "model.safetensors")) == len(list(model.parameters()))
-    assert json.loads((tmp_path / "config.json").read_text())["coupling"]["option"] == settings.option
+    assert (
+        json.loads((tmp_path / "config.json").read_text())["coupling"]["option"] == settings.option
+    )
 
 
 def test_same_seed_same_bytes(tmp_path):
@@ -82,6 +84,8 @@ def test_config_of_another_format(saved):
     (saved / "config.json").write_text(json.dumps({**config, "format": 99}))
     with pytest.raises(DataError, match="format 99"):
         load_model(saved)
-    (saved / "config.json").write_text(json.dumps({**config, "body": {**config["body"], "widht": 3}}))
+    (saved / "config.json").write_text(
+        json.dumps({**config, "body": {**config["body"], "widht": 3}})
+    )
     with pytest.raises(SettingsError, match="body.widht: found a key that no setting has"):
         load_model(saved)

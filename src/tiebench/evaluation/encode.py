@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from tiebench.corpus.tokenizer import CLS, PAD, SEP
+from tiebench.corpus.tokenizer import CLS, PAD, SEP, encode
 from tiebench.errors import DataError
 from tiebench.model.lm import LanguageModel
 from tiebench.progress import progress
@@ -19,7 +19,7 @@ TOKENS_PER_BATCH = 4096
 
 def sentence_ids(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[np.ndarray]:
     """Ids of each sentence, without special tokens."""
-    return [np.asarray(x.ids, dtype=np.int64) for x in tokenizer.encode_batch(list(sentences))]
+    return [np.asarray(ids, dtype=np.int64) for ids in encode(tokenizer, list(sentences))]
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ import torch
 
 from tiebench import paths
 from tiebench.corpus.tokenizer import byte_lengths, load_tokenizer
-from tiebench.corpus.tokens import read_tokens, read_unigram
+from tiebench.corpus.tokens import read_tokens
 from tiebench.digests import stage_digest
 from tiebench.errors import TrainingError
 from tiebench.files import digest_of, replacing, sha256_of, write_json, write_text
@@ -30,7 +30,7 @@ from tiebench.training.checkpoint import load_checkpoint, save_checkpoint, scrat
 from tiebench.training.flops import training_flops
 from tiebench.training.optimizer import learning_rate, make_optimizer
 from tiebench.training.settings import TrainingSettings
-from tiebench.training.validation import outcomes, summarize
+from tiebench.training.validation import outcomes, summarize, unigram_counts
 
 HISTORY = ("step", "tokens", "loss", "learning_rate", "gradient_norm", "validation_loss")
 CHECKPOINT_SECONDS = 30.0
@@ -61,6 +61,7 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
     model = LanguageModel(coupling, body, vocabulary).initialize(seed).to(device)
     validation = validation_batches(valid, training, vocabulary)
     loop = Loop(model, training, validation, device)
+    unigram = unigram_counts(train, vocabulary, training.objective == "causal")
     cell = f"{params.name}-{family}-{paths.cell_name(run, seed)}"
     started = time.monotonic()
     if group.runs[run].trained:
@@ -75,10 +76,10 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
         )
         with scratch(cell, key) as held:
             loop.run(Schedule(train, training, vocabulary, seed), held, cell)
-            _save(folder, loop, tokenizer_path, params, family, run, seed, corpus)
+            _save(folder, loop, tokenizer_path, unigram, params, family, run, seed)
     else:
         loop.validate(0)
-        _save(folder, loop, tokenizer_path, params, family, run, seed, corpus)
+        _save(folder, loop, tokenizer_path, unigram, params, family, run, seed)
     seconds = time.monotonic() - started
     write_json(
         paths.log_folder(params.name) / "pretrain" / f"{family}-{paths.cell_name(run, seed)}.json",
@@ -149,7 +150,7 @@ class Loop:
         loss.backward()
         limit = math.inf if training.clip is None else training.clip
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
-        self.pending.append(float(loss))
+        self.pending.append(loss.item())
         if not (math.isfinite(norm) and math.isfinite(self.pending[-1])):
             raise TrainingError(
                 cell,
@@ -190,7 +191,14 @@ def largest_gradient(model: LanguageModel) -> str:
 
 
 def _save(
-    folder: Path, loop: Loop, tokenizer: Path, params: Params, family: str, run: str, seed: int, corpus: Path
+    folder: Path,
+    loop: Loop,
+    tokenizer: Path,
+    unigram: np.ndarray,
+    params: Params,
+    family: str,
+    run: str,
+    seed: int,
 ) -> None:
     """Write the outputs of a cell; metrics.json last."""
     group: FamilySettings = getattr(params, family)
@@ -210,7 +218,7 @@ def _save(
             "initial_loss": loop.record["initial_loss"],
             **summarize(
                 loop.held,
-                read_unigram(corpus / "unigram.parquet", vocabulary),
+                unigram,
                 byte_lengths(load_tokenizer(tokenizer)),
                 training.objective == "causal",
             ),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tiebench.corpus.tokenizer import SPECIALS
 from tiebench.model.lm import LanguageModel
 from tiebench.training.batches import Batch
 
@@ -34,6 +35,14 @@ def outcomes(
             "loss": np.concatenate(losses), "correct": np.concatenate(correct), "target": target
         }  # fmt: skip
     return held
+
+
+def unigram_counts(tokens: Mapping[str, np.ndarray], vocabulary: int, causal: bool) -> np.ndarray:
+    """Training counts of each id, `[vocabulary]`; special tokens only where they are predicted."""
+    counts = np.bincount(np.concatenate(list(tokens.values())), minlength=vocabulary)
+    if not causal:
+        counts[:SPECIALS] = 0
+    return counts
 
 
 def summarize(

@@ -1,0 +1,264 @@
+"""A pretraining cell: it learns, repeats itself to the byte, resumes exactly, and is held once."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tiebench import paths
+from tiebench.corpus.tokenizer import train_tokenizer
+from tiebench.corpus.tokens import write_tokens
+from tiebench.errors import DataError, TrainingError
+from tiebench.files import sha256_of
+from tiebench.settings import Params
+from tiebench.training import pretrain as module
+from tiebench.training.checkpoint import scratch
+from tiebench.training.pretrain import Loop, pretrain
+
+HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
+OUTPUTS = [
+    "README.md",
+    "config.json",
+    "history.csv",
+    "metrics.json",
+    "model.safetensors",
+    "tokenizer.json",
+]
+
+
+def make_params(**training):
+    source = {"kind": "local", "folder": "t", "format": "lines", "files": {"a": "a", "b": "b"}}
+    corpus = {
+        "option": "t", "source": source, "languages": ["a", "b"], "seed": 0, "valid_share": 0.1,
+        "heldout": {"sentences": 5, "minimum_words": 1}, "tokenizer": {"vocabulary": 300},
+    }  # fmt: skip
+    runs = {
+        "tied": {"coupling": {"option": "tied", "tied": True, "transform": HEAD}},
+        "wide": {
+            "coupling": {
+                "option": "wide",
+                "tied": False,
+                "input_width": 4,
+                "output_width": 24,
+                "transform": HEAD,
+            }
+        },
+        "untrained": {
+            "coupling": {"option": "tied", "tied": True, "transform": HEAD},
+            "trained": False,
+        },
+    }
+    family = {
+        "study": "t", "corpus": "t", "baseline": "tied", "runs": runs, "seeds": [0, 1],
+        "body": {"option": "t", "width": 16, "layers": 2, "heads": 2, "feedforward_width": 32, "maximum_length": 16},
+        "training": {
+            "objective": "masked", "masking": {"probability": 0.3}, "steps": 30, "batch_size": 4,
+            "sequence_length": 16, "sampling_exponent": 0.5, "learning_rate": 1e-2, "warmup_steps": 3,
+            "log_every": 4, "validate_every": 10, "validation_windows": 3, **training,
+        },
+    }  # fmt: skip
+    retrieval = {"sets": ["t"], "pool": 5, "distances": ["l2"], "offsets": ["none"]}
+    return Params.model_validate(
+        {
+            "size": "t",
+            "name": "t",
+            "corpora": {"t": corpus},
+            "encoders": family,
+            "retrieval": retrieval,
+        }
+    )
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """A prepared corpus of two made-up languages, in an empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = paths.corpus_folder("t")
+    folder.mkdir(parents=True)
+    words = "the cat sat on a mat and then it ran off again to see what there was when all of them had gone home".split()
+    tokenizer = train_tokenizer([" ".join(words)] * 20, 300, "t")
+    tokenizer.save(str(folder / "tokenizer.json"))
+    rng = np.random.default_rng(0)
+    for name, size in (("train", 3000), ("valid", 200)):
+        ids = {x: np.clip(rng.geometric(0.05, size) + 3, 4, 299).astype(np.uint16) for x in "ab"}
+        write_tokens(folder / f"{name}.safetensors", ids, sha256_of(folder / "tokenizer.json"), 300)
+    return folder
+
+
+def read(folder):
+    return {name: (folder / name).read_bytes() for name in OUTPUTS}
+
+
+@pytest.mark.parametrize("run", ["tied", "wide"])
+def test_learns_and_records(corpus, run):
+    folder = pretrain(make_params(), "encoders", run, 0)
+    assert sorted(x.name for x in folder.iterdir()) == OUTPUTS
+    metrics = json.loads((folder / "metrics.json").read_text())
+    validation = metrics["validation"]
+    assert validation["initial_loss"] == pytest.approx(np.log(300), abs=0.1)
+    assert validation["loss"] < validation["initial_loss"] - 0.5
+    assert metrics["tokens"] == 30 * 4 * 16
+    assert validation["bits_per_byte"] is None
+    parts = validation["by_frequency"]
+    assert sum(x["predicted_tokens"] for x in parts) == validation["predicted_tokens"]
+    total = sum(x["predicted_tokens"] * x["loss"] for x in parts) / validation["predicted_tokens"]
+    assert total == pytest.approx(validation["loss"])
+    rows = list(csv.DictReader((folder / "history.csv").open()))
+    assert [int(x["step"]) for x in rows] == [0, 4, 8, 10, 12, 16, 20, 24, 28, 30]
+    assert [x["step"] for x in rows if x["validation_loss"]] == ["0", "10", "20", "30"]
+    assert float(rows[-1]["validation_loss"]) == validation["loss"]
+    assert not list(paths.SCRATCH.glob("*/checkpoint*"))
+
+
+def test_untrained_is_saved_as_initialized(corpus):
+    params = make_params()
+    folder = pretrain(params, "encoders", "untrained", 1)
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["steps"] == metrics["tokens"] == metrics["train_flops"] == 0
+    assert metrics["validation"]["loss"] == metrics["validation"]["initial_loss"]
+    fresh = module.LanguageModel(
+        params.encoders.runs["tied"].coupling, params.encoders.body, 300
+    ).initialize(1)
+    ids = torch.arange(4, 12)[None]
+    assert torch.equal(module_load(folder)(ids), fresh(ids))
+
+
+def module_load(folder):
+    from tiebench.model.lm import load_model
+
+    return load_model(folder)
+
+
+def test_causal_reports_bits_per_byte(corpus):
+    params = make_params(objective="causal", masking=None)
+    family = params.encoders.model_copy(
+        update={"body": params.encoders.body.model_copy(update={"causal": True})}
+    )
+    params = params.model_copy(update={"encoders": family})
+    folder = pretrain(params, "encoders", "tied", 0)
+    validation = json.loads((folder / "metrics.json").read_text())["validation"]
+    tokenizer = module.load_tokenizer(corpus / "tokenizer.json")
+    valid = module.read_tokens(corpus / "valid.safetensors", corpus / "tokenizer.json", ["a", "b"])
+    batches = module.validation_batches(valid, params.encoders.training, 300)
+    targets = np.concatenate([b.targets for parts in batches.values() for b in parts])
+    size = module.byte_lengths(tokenizer)[targets].sum()
+    assert validation["predicted_tokens"] == len(targets) == 2 * 3 * 15
+    bits = validation["loss"] * len(targets) / np.log(2) / size
+    assert validation["bits_per_byte"] == pytest.approx(bits)
+
+
+def test_same_bytes_twice(corpus):
+    first = read(pretrain(make_params(), "encoders", "wide", 0))
+    assert read(pretrain(make_params(), "encoders", "wide", 0)) == first
+    assert read(pretrain(make_params(), "encoders", "wide", 1)) != first
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", [1, 10, 17, 29])
+def test_resumed_run_has_the_same_bytes(corpus, monkeypatch, at):
+    whole = read(pretrain(make_params(), "encoders", "tied", 0))
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    update = Loop._update
+
+    def stopping(self, batch, cell):
+        if self.steps_done == at:
+            raise Stop
+        update(self, batch, cell)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loop, "_update", stopping)
+        with pytest.raises(Stop):
+            pretrain(make_params(), "encoders", "tied", 0)
+    steps = []
+    monkeypatch.setattr(
+        Loop, "_update", lambda self, b, c: (steps.append(self.steps_done), update(self, b, c))
+    )
+    assert read(pretrain(make_params(), "encoders", "tied", 0)) == whole
+    assert steps[0] == at
+
+
+def test_other_settings_never_resume(corpus, monkeypatch):
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    update = Loop._update
+
+    def stopping(self, batch, cell):
+        if self.steps_done == 12:
+            raise Stop
+        update(self, batch, cell)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loop, "_update", stopping)
+        with pytest.raises(Stop):
+            pretrain(make_params(), "encoders", "tied", 0)
+    steps = []
+    monkeypatch.setattr(
+        Loop, "_update", lambda self, b, c: (steps.append(self.steps_done), update(self, b, c))
+    )
+    pretrain(make_params(learning_rate=2e-2), "encoders", "tied", 0)
+    assert steps[0] == 0
+
+
+def test_a_diverging_run_stops_and_names_the_step(corpus, monkeypatch):
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    update = Loop._update
+
+    def poisoned(self, batch, cell):
+        if self.steps_done == 7:
+            with torch.no_grad():
+                self.model.body.blocks[0].feedforward.up.weight.fill_(float("inf"))
+        update(self, batch, cell)
+
+    monkeypatch.setattr(Loop, "_update", poisoned)
+    with pytest.raises(TrainingError, match="at step 8, largest gradient in"):
+        pretrain(make_params(), "encoders", "tied", 0)
+    assert len(list(paths.SCRATCH.glob("*/checkpoint.safetensors"))) == 1
+    assert not paths.run_folder("t", "encoders", "tied", 0).exists()
+
+
+def test_a_second_process_is_refused_with_the_pid_of_the_first(corpus):
+    code = (
+        "import time; from tiebench.training.checkpoint import scratch\n"
+        "with scratch('cell', 'key'):\n    print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(TrainingError, match=f"process {other.pid} at work"):
+            with scratch("cell", "key"):
+                pass
+        os.kill(other.pid, signal.SIGKILL)
+    with scratch("cell", "key"):  # the lock of a killed process is free
+        pass
+
+
+def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    update = Loop._update
+
+    def stopping(self, batch, cell):
+        if self.steps_done == 5:
+            raise Stop
+        update(self, batch, cell)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loop, "_update", stopping)
+        with pytest.raises(Stop):
+            pretrain(make_params(), "encoders", "tied", 0)
+    (path,) = paths.SCRATCH.glob("*/checkpoint.safetensors")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(TrainingError, match="a damaged checkpoint"):
+        pretrain(make_params(), "encoders", "tied", 0)
+
+
+def test_tokens_of_another_tokenizer_are_refused(corpus):
+    (corpus / "tokenizer.json").write_text((corpus / "tokenizer.json").read_text() + "\n")
+    with pytest.raises(DataError, match="tokenizer"):
+        pretrain(make_params(), "encoders", "tied", 0)
