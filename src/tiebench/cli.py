@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     fetch.set_defaults(run=_fetch)
 
     prune = commands.add_parser(
-        "prune", help="list outputs of runs, seeds, sets and corpora that params.yaml no longer names"
+        "prune", help="list outputs of runs, seeds, sets and corpora that params.yaml does not name"
     )
     prune.add_argument("--yes", action="store_true", help="remove them (DVC's cache keeps them)")
     prune.add_argument(
@@ -80,7 +80,8 @@ def _params(options: argparse.Namespace) -> int:
         differing = composition.check_params()
         for change in differing:
             print(f"{change.key}: {change.old} in params.yaml, {change.new} in conf/")
-        print(f"{len(differing)} keys differ" if differing else "params.yaml is what conf/ composes")
+        count = f"{len(differing)} keys differ"
+        print(count if differing else "params.yaml is what conf/ composes")
         return 1 if differing else 0
     if options.keep:
         for change in composition.keep_params():

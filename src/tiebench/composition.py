@@ -116,7 +116,8 @@ def _recorded(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         if len(path) == 1 and isinstance(node.get("study"), str):
             found.append(("study", path[0], node["study"]))
         if isinstance(node.get("option"), str):
-            group = "corpus" if path[0] == "corpora" else path[-1]
+            # A section at the root is a task's; runs and families name their parts by group.
+            group = "corpus" if path[0] == "corpora" else "task" if len(path) == 1 else path[-1]
             found.append((group, ".".join(path), node["option"]))
         for key, value in node.items():
             walk(value, (*path, str(key)))

@@ -8,7 +8,6 @@ input would be made anew counts as one that runs, although an equal input will s
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -168,7 +167,7 @@ def _reasons(
 
 
 def _in_cache(repo: Repo, out: Any) -> bool:
-    return os.path.exists(repo.cache.local.oid_to_path(out.hash_info.value))
+    return Path(repo.cache.local.oid_to_path(out.hash_info.value)).exists()
 
 
 def _overlap(a: PurePosixPath, b: PurePosixPath) -> bool:

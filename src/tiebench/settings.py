@@ -182,7 +182,7 @@ def _check_retrieval(params: Params) -> None:
         if heldout is None:
             raise SettingsError(
                 "retrieval.sets",
-                found=f"{corpus!r}, which sets no sentences aside (corpora.{corpus}.heldout is null)",
+                found=f"{corpus!r}, which sets no sentences aside (its heldout is null)",
                 expected="corpora with held-out sentences",
                 mend=RECOMPOSE,
             )

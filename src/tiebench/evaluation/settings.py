@@ -12,6 +12,8 @@ from tiebench.schema import Settings
 class RetrievalSettings(Settings):
     """Nearest-neighbour translation by layer (Pires et al. 2019; RemBERT, appendix A.9)."""
 
+    option: str = "retrieval"
+    """Name of the file in conf/task/ that this came from."""
     sets: Annotated[list[str], Field(min_length=1)]
     """Corpora (keys of `corpora`) whose held-out sentences are searched."""
     pool: Annotated[int, Field(ge=2)]

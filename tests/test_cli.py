@@ -1,0 +1,68 @@
+"""The command line: what each command prints and returns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiebench.cli import main
+from tiebench.explain import explain
+from tiebench.prune import strays
+from tiebench.settings import load_params
+
+
+def test_explain_covers_every_leaf_of_params(tree) -> None:
+    keys = {line.split(": ")[0].strip() for line in explain().splitlines()}
+    assert "encoders.runs.<name>.coupling.transform[].epsilon" in keys
+    text = explain()
+    assert "encoders.training.decay: linear | cosine | constant = linear\n" in text
+    assert "corpora.<name>.source.kind: wheel\n" in text
+    assert "corpora.<name>.source.kind: hub\n" in text
+    assert "    Share of the positions of a window that are predicted" in text
+    assert "corpora.<name>.heldout: section | null = null\n" in text
+
+
+def test_an_error_is_one_message_and_status_one(tree, capsys) -> None:
+    tree.edit("params.yaml", "  steps: ", "  stepz: ")
+    assert main(["plan"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: encoders.training")
+    assert "To mend: " in said
+
+
+def test_values_and_modes_do_not_mix(capsys) -> None:
+    assert main(["params", "--check", "size=micro"]) == 2
+    assert "KEY=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["params", "--check", "--keep"], ["paint"], []])
+def test_usage_errors_leave_with_status_two(arguments: list[str], capsys) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+
+
+def test_prune_lists_then_removes(tree, capsys) -> None:
+    tree.tiebench("params", "size=micro")
+    folders = [
+        "data/home", "data/old", "runs/micro/encoders/tied-s0", "runs/micro/encoders/tied-s7",
+        "runs/micro/encoders/gone-s0", "runs/micro/decoders/tied-s0", "runs/small/encoders/tied-s0",
+        "evals/micro/accounting", "evals/micro/retrieval/home-tied-s1",
+        "evals/micro/retrieval/old-tied-s1", "evals/micro/probing/tied-s0", "evals/small/accounting",
+    ]  # fmt: skip
+    for folder in folders:
+        (tree.root / folder).mkdir(parents=True)
+    stray = [
+        "data/old", "evals/micro/probing", "evals/micro/retrieval/old-tied-s1",
+        "runs/micro/decoders", "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7",
+    ]  # fmt: skip
+    others = [str(x) for x in strays(load_params(), other_reports=True)]
+    assert others == sorted([*stray, "evals/small", "runs/small"])
+    assert main(["prune"]) == 0
+    assert capsys.readouterr().out.splitlines() == [*stray, "6 folders to remove with --yes"]
+    assert (tree.root / "data/old").exists()
+    assert main(["prune", "--yes"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "6 folders removed"
+    assert [x for x in folders if (tree.root / x).exists()] == [
+        x for x in folders if x not in stray and not x.startswith(("runs/micro/decoders", "evals/micro/probing"))
+    ]  # fmt: skip
+    assert strays(load_params()) == []

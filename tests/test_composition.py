@@ -1,0 +1,174 @@
+"""conf/ and params.yaml: what is composed, and what happens when the two part."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tiebench import composition
+from tiebench.composition import Change, changes, compose, flatten, guard, parse, recompose
+from tiebench.errors import SettingsError
+from tiebench.schema import validate
+from tiebench.settings import Params, check
+from tests.conftest import ROOT
+
+CONF = ROOT / "conf"
+SIZES = sorted(path.stem for path in (CONF / "size").glob("*.yaml"))
+
+
+def options(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def composed(*overrides: str) -> dict:
+    return parse(compose(overrides, CONF)[0])
+
+
+def test_the_committed_settings_are_what_conf_composes() -> None:
+    assert (ROOT / "params.yaml").read_text("utf-8") == compose((), CONF)[0]
+    assert (ROOT / "conf.lock.yaml").read_text("utf-8") == compose((), CONF)[0]
+
+
+@pytest.mark.parametrize(("size", "study"), [*itertools.product(SIZES, options("study"))])
+def test_every_study_composes_at_every_size(size: str, study: str) -> None:
+    values = composed(f"size={size}", f"study@encoders={study}")
+    params = check(validate(Params, values))
+    assert (params.size, params.name, params.encoders.study) == (size, size, study)
+    assert params.encoders.runs["tied"].coupling.tied
+    assert not params.encoders.runs["untrained"].trained
+    assert changes(values, parse(recompose(values, CONF)[0])) == []
+
+
+@pytest.mark.parametrize("option", options("coupling"))
+def test_every_coupling_composes_as_a_run(option: str) -> None:
+    values = composed("size=micro", f"+coupling@encoders.runs.new.coupling={option}")
+    coupling = check(validate(Params, values)).encoders.runs["new"].coupling
+    body = values["encoders"]["body"]["width"]
+    widths = {"narrow": 8, "body": body, "wide": 48}
+    assert coupling.option == option
+    if "_input_" in option:
+        wanted_input, _, rest = option.partition("_input_")
+        assert (coupling.input_width or body) == widths[wanted_input]
+        assert (coupling.output_width or body) == widths[rest.split("_")[0]]
+    if "linear_head" not in option:
+        assert [x.kind for x in coupling.transform] == ["linear", "gelu", "layer_norm"]
+    assert recompose(values, CONF)[1] == ["size=micro", f"+coupling@encoders.runs.new.coupling={option}"]
+
+
+@pytest.mark.parametrize("option", options("body"))
+def test_every_body_composes_at_every_size(option: str) -> None:
+    for size in SIZES:
+        choice = [f"size={size}", f"body@encoders.body={option}", "encoders.body.causal=false"]
+        body = check(validate(Params, composed(*choice))).encoders.body
+        assert body.option == option
+        assert body.width == composed(f"size={size}")["encoders"]["body"]["width"]
+
+
+@pytest.mark.parametrize("option", options("corpus"))
+def test_every_corpus_composes(option: str) -> None:
+    values = composed(f"+corpus@corpora.new={option}")
+    assert check(validate(Params, values)).corpora["new"].option == option
+    assert changes(values, parse(recompose(values, CONF)[0])) == []
+
+
+def test_numbers_are_plain_in_what_is_composed() -> None:
+    text, _ = compose(["size=base"], CONF)
+    assert "${" not in text
+
+
+def test_named_widths_are_a_choice() -> None:
+    values = composed("encoders.widths.narrow=16")
+    assert values["encoders"]["runs"]["narrow_input_wide_output"]["coupling"]["input_width"] == 16
+    text, choices = recompose(values, CONF)
+    assert choices == ["++encoders.widths.narrow=16"]
+    assert parse(text) == values
+
+
+@pytest.mark.parametrize("override", ["size=enormous", "encoders.stepz=3", "=", "retrieval.pool"])
+def test_a_wrong_override_is_quoted(override: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        compose([override], CONF)
+    assert override in caught.value.found
+
+
+def test_flatten_and_changes() -> None:
+    old, new = {"a": {"b": 1, "c": [1]}, "d": 1}, {"a": {"b": 1.0, "c": [1]}, "e": None}
+    assert flatten(old) == {"a.b": 1, "a.c": [1], "d": 1}
+    assert changes(old, new, base={"a": {"b": 1}, "d": 2}) == [
+        Change("a.b", 1, 1.0, edited=False),
+        Change("d", 1, composition.ABSENT, edited=True),
+        Change("e", composition.ABSENT, None, edited=False),
+    ]
+
+
+def test_composing_lists_the_changes_and_marks_hand_edits(tree) -> None:
+    tree.edit("params.yaml", "pool: 1000", "pool: 500")
+    said = tree.tiebench("params", "encoders.training.clip=2.0")
+    assert "retrieval.pool: 500 -> 1000  (overwrites a hand edit)" in said
+    assert "encoders.training.clip: 1.0 -> 2.0\n" in said
+    assert said.endswith("2 keys changed\n")
+    assert tree.tiebench("params", "encoders.training.clip=2.0") == "no key changed\n"
+
+
+def test_nothing_is_written_when_the_composition_is_wrong(tree) -> None:
+    before = tree.read("params.yaml")
+    assert "error: retrieval.pool: found 5000" in tree.tiebench("params", "retrieval.pool=5000", fails=True)
+    assert tree.read("params.yaml") == before
+
+
+def test_check_is_strict_equality(tree) -> None:
+    assert tree.tiebench("params", "--check") == "params.yaml is what conf/ composes\n"
+    tree.edit("params.yaml", "pool: 1000", "pool: 500")
+    said = tree.tiebench("params", "--check", fails=True)
+    assert said == "retrieval.pool: 500 in params.yaml, 1000 in conf/\n1 keys differ\n"
+
+
+def test_check_composes_the_recorded_choices(tree) -> None:
+    tree.tiebench("params", "size=base", "body@encoders.body=bert", "coupling@encoders.runs.tied.coupling=tied_narrow")
+    assert tree.tiebench("params", "--check") == "params.yaml is what conf/ composes\n"
+
+
+def test_the_guard_passes_and_notes_a_hand_edit(tree, capsys) -> None:
+    guard()
+    assert "note:" not in capsys.readouterr().out
+    tree.edit("params.yaml", "pool: 1000", "pool: 500")
+    guard()
+    said = capsys.readouterr().out
+    assert "note: retrieval.pool: 500 in params.yaml, 1000 in conf/ (kept)" in said
+    assert "In all: about" in said
+    assert tree.read("settings.ok") == "ok\n"
+    assert tree.read("conf.lock.yaml") == compose((), CONF)[0]
+
+
+def test_the_guard_stops_on_a_key_that_changed_in_conf_only(tree) -> None:
+    guard()
+    tree.edit("conf/task/retrieval.yaml", "pool: 1000", "pool: 900")
+    with pytest.raises(SettingsError, match=r"retrieval\.pool: params\.yaml 1000, conf/ 900") as caught:
+        guard()
+    assert "`tiebench params`" in caught.value.mend
+    assert "pool: 1000" in tree.read("conf.lock.yaml")
+    tree.tiebench("params", "--keep")
+    guard()
+    assert "pool: 1000" in tree.read("params.yaml")
+
+
+def test_the_guard_names_the_choices_to_recompose_with(tree) -> None:
+    tree.tiebench("params", "size=micro")
+    guard()
+    tree.edit("conf/size/micro.yaml", "pool: 40", "pool: 30")
+    with pytest.raises(SettingsError, match="`tiebench params size=micro`"):
+        guard()
+
+
+def test_the_guard_stops_when_a_recorded_choice_is_edited_alone(tree) -> None:
+    guard()
+    tree.edit("params.yaml", "narrow: 32", "narrow: 16")
+    with pytest.raises(SettingsError, match=r"coupling\.input_width: params\.yaml 32, conf/ 16"):
+        guard()
+
+
+def test_the_guard_stops_on_a_missing_folder(tree) -> None:
+    tree.tiebench("params", "+corpus@corpora.help=libreoffice")
+    with pytest.raises(SettingsError, match="ln -s"):
+        guard()

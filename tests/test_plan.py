@@ -1,0 +1,59 @@
+"""The plan: which cells run, why, and for how long."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tiebench import plan
+from tiebench.plan import describe_plan, measure_rate, plan_cells
+from tiebench.settings import load_params
+from tiebench.training.flops import training_flops
+
+
+def test_without_a_lock_everything_runs(tree) -> None:
+    tree.tiebench("params", "size=micro")
+    (tree.root / "dvc.lock").unlink(missing_ok=True)
+    cells = plan_cells()
+    count = {stage: sum(x.stage == stage for x in cells) for stage in {x.stage for x in cells}}
+    assert count == {
+        "prepare": 1, "pretrain_encoders": 8, "retrieval": 8, "accounting": 1, "score": 1, "report": 1,
+    }  # fmt: skip
+    assert {x.reasons for x in cells} == {("not run before",)}
+    order = [x.stage for x in cells]
+    assert order.index("prepare") < order.index("pretrain_encoders") < order.index("retrieval") < order.index("score")
+
+
+def test_the_estimate_is_operations_over_the_measured_rate(tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree.root / "dvc.lock").unlink(missing_ok=True)
+    params = load_params()
+    family = params.encoders
+    operations = len(family.seeds) * sum(
+        training_flops(x.coupling, family.body, params.corpora["home"].tokenizer.vocabulary, family.training)
+        for x in family.runs.values()
+        if x.trained
+    )
+    folder = tree.root / "logs" / params.name / "pretrain"
+    folder.mkdir(parents=True)
+    for i, rate in enumerate([1e9, 2e9, 9e9]):
+        (folder / f"{i}.json").write_text(json.dumps({"flops_per_second": rate}))
+    assert measure_rate(params) == 2e9
+    monkeypatch.setattr(plan, "CELL_SECONDS", 0.0)
+    text = describe_plan(params)
+    cells = len(family.runs) * len(family.seeds)
+    shown = plan._duration(operations / 2e9)
+    assert f"{cells} of {cells} cells, about {shown} (not run before)" in text
+    assert "2 GFLOP/s" in text
+    assert text.endswith(f"In all: about {shown}.")
+
+
+def test_without_earlier_runs_the_rate_is_measured(tree) -> None:
+    assert measure_rate(load_params()) > 1e6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.2, "1 s"), (89.6, "90 s"), (150, "2 min"), (5399, "90 min"), (9000, "2.5 h")]
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert plan._duration(seconds) == shown

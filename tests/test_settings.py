@@ -1,0 +1,117 @@
+"""Settings that are wrong are refused with their key, and the mend."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tiebench import settings
+from tiebench.composition import compose, parse
+from tiebench.errors import SettingsError
+from tiebench.schema import validate
+from tiebench.settings import Params, check, check_folders, families, load_params
+from tests.conftest import ROOT
+
+DEFAULT = parse(compose(conf=ROOT / "conf")[0])
+
+
+def changed(key: str, value: Any) -> dict[str, Any]:
+    """The default settings with one key replaced, added, or (value `...`) removed."""
+    values = copy.deepcopy(DEFAULT)
+    node, *path = values, *key.split(".")
+    for name in path[:-1]:
+        node = node[name]
+    if value is ...:
+        del node[path[-1]]
+    else:
+        node[path[-1]] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "subject", "words"),
+    [
+        ("encoders.training.stepz", 3, "encoders.training.stepz", "a key that no setting has"),
+        ("encoders.training.steps", "many", "encoders.training.steps", "'many'"),
+        ("encoders.training.steps", 3.5, "encoders.training.steps", "3.5"),
+        ("encoders.training.steps", 0, "encoders.training.steps", "greater than 0"),
+        ("encoders.training.steps", ..., "encoders.training.steps", "nothing"),
+        ("encoders.runs", {}, "encoders.runs", "at least 1"),
+        ("encoders.seeds", [], "encoders.seeds", "at least 1"),
+        ("encoders.seeds", [0, 0], "encoders", "distinct seeds"),
+        ("encoders.baseline", "tide", "encoders", "baseline among the runs"),
+        ("encoders.body.heads", 3, "encoders.body", "heads that divide"),
+        ("encoders.body.positions", "rotated", "encoders.body.positions", "'rotated'"),
+        ("encoders.corpus", "hose", "encoders.corpus", "one of home"),
+        ("encoders.runs.tied.coupling.input_width", 32, "encoders.runs.tied.coupling", "one matrix"),
+        ("encoders.runs.tied.body", {"depth": 3}, "encoders.runs.tied.body.depth", "no setting has"),
+        ("encoders.runs.tied.body", {"causal": True}, "encoders.runs.tied: body.causal", "objective"),
+        ("encoders.runs.tied.body", {"maximum_length": 32}, "encoders.runs.tied: training.sequence_length", "at most"),
+        ("encoders.runs.narrow_input_wide_output.coupling.transform", [{"kind": "gelu"}],
+         "encoders.runs.narrow_input_wide_output.coupling.transform", "ends at output_width"),
+        ("retrieval.sets", ["hose"], "retrieval.sets", "some of home"),
+        ("retrieval.sets", ["home", "home"], "retrieval.sets", "distinct"),
+        ("retrieval.pool", 100_000, "retrieval.pool", "heldout.sentences"),
+        ("retrieval.distances", ["l3"], "retrieval.distances.0", "'l3'"),
+        ("corpora.home.heldout", None, "retrieval.sets", "sets no sentences aside"),
+        ("corpora", {}, "corpora", "at least 1"),
+        ("name", "../elsewhere", "name", "pattern"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_named(key: str, value: Any, subject: str, words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check(validate(Params, changed(key, value)))
+    assert caught.value.subject == subject
+    assert words in str(caught.value)
+    assert "To mend: " in str(caught.value)
+
+
+def test_an_evaluation_corpus_is_not_trained_on() -> None:
+    values = changed("corpora.only", {**DEFAULT["corpora"]["home"], "tokenizer": None, "valid_share": 0.0})
+    values["encoders"]["corpus"] = "only"
+    with pytest.raises(SettingsError, match=r"encoders\.corpus.*evaluation only"):
+        check(validate(Params, values))
+
+
+def test_a_missing_folder_is_named_with_the_command_that_links_it(tmp_path) -> None:
+    source = {"kind": "local", "folder": "texts", "format": "lines", "files": {"en": "e", "de": "d", "es": "s", "tr": "t"}}  # fmt: skip
+    params = check(validate(Params, changed("corpora.home.source", source)))
+    with pytest.raises(SettingsError, match="ln -s /path/to/texts external/texts") as caught:
+        check_folders(params, tmp_path)
+    assert caught.value.subject == "corpora.home.source.folder"
+    (tmp_path / "external" / "texts").mkdir(parents=True)
+    check_folders(params, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "no such file"), ("size: [", "line 1"), ("- a\n", "no mapping"), ("a: ${b}\n", "'b'")],
+)
+def test_an_unreadable_file_is_named(tmp_path, text: str | None, words: str) -> None:
+    path = tmp_path / "params.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SettingsError, match="To mend: run `tiebench params`") as caught:
+        load_params(path)
+    assert caught.value.subject == str(path)
+    assert words in caught.value.found
+
+
+def test_an_exponent_written_by_hand_is_a_number(tmp_path) -> None:
+    path = tmp_path / "params.yaml"
+    text = (ROOT / "params.yaml").read_text().replace("epsilon: 1.0e-06", "epsilon: 1e-6")
+    path.write_text(text)
+    assert load_params(path).encoders.training.epsilon == 1e-6
+
+
+def test_families_are_found_by_type() -> None:
+    assert list(families(validate(Params, DEFAULT))) == ["encoders"]
+
+
+def test_settings_import_nothing_heavy(tree) -> None:
+    code = "import sys, tiebench.settings, tiebench.cli; print(*sys.modules)"
+    loaded = tree.run("python", "-c", code).split()
+    assert settings.__name__ in loaded
+    assert not {"torch", "pandas", "numpy", "datasets", "dvc", "hydra", "matplotlib"} & set(loaded)
