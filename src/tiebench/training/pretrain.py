@@ -49,7 +49,10 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
     """
     group: FamilySettings = getattr(params, family)
     coupling, body, training = group.runs[run].coupling, group.body_of(run), group.training
-    corpus, folder = paths.corpus_folder(group.corpus), paths.run_folder(params.name, family, run, seed)
+    corpus, folder = (
+        paths.corpus_folder(group.corpus),
+        paths.run_folder(params.name, family, run, seed),
+    )
     languages = params.corpora[group.corpus].languages
     tokenizer_path = corpus / "tokenizer.json"
     tokenizer = load_tokenizer(tokenizer_path)
@@ -81,12 +84,17 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
         loop.validate(0)
         _save(folder, loop, tokenizer_path, unigram, params, family, run, seed)
     seconds = time.monotonic() - started
+    share = loop.steps_here / training.steps
     write_json(
         paths.log_folder(params.name) / "pretrain" / f"{family}-{paths.cell_name(run, seed)}.json",
         {
             "seconds": seconds,
             "steps": loop.steps_here,
-            "tokens_per_second": loop.steps_here * training.batch_size * training.sequence_length / seconds,
+            "tokens_per_second": loop.steps_here
+            * training.batch_size
+            * training.sequence_length
+            / seconds,
+            "flops_per_second": share * training_flops(coupling, body, vocabulary, training) / seconds,
             **describe_runtime(device),
         },
     )
@@ -109,7 +117,12 @@ class Loop:
         validation: Mapping[str, list[Batch]],
         device: torch.device,
     ) -> None:
-        self.model, self.training, self.validation, self.device = model, training, validation, device
+        self.model, self.training, self.validation, self.device = (
+            model,
+            training,
+            validation,
+            device,
+        )
         self.optimizer = make_optimizer(model, training)
         self.record: dict[str, Any] = {"history": [], "initial_loss": None}
         self.held: dict[str, dict[str, np.ndarray]] = {}
@@ -126,7 +139,8 @@ class Loop:
             self.pending = self.record.pop("pending")
         steps, saved = self.training.steps, time.monotonic()
         per_step = self.training.batch_size * self.training.sequence_length
-        with progress(total=steps * per_step, initial=self.steps_done * per_step, desc=cell, unit="tok", unit_scale=True) as bar:  # fmt: skip
+        total, done = steps * per_step, self.steps_done * per_step
+        with progress(total=total, initial=done, desc=cell, unit="tok", unit_scale=True) as bar:
             while self.steps_done < steps:
                 self._update(schedule.batch(self.steps_done), cell)
                 bar.update(per_step)
@@ -166,11 +180,17 @@ class Loop:
         if validated or self.steps_done % training.log_every == 0:
             loss_before = sum(self.pending) / len(self.pending)
             self.pending = []
-            self._row(loss_before, rate, norm, self.validate(self.steps_done) if validated else None)
+            self._row(
+                loss_before, rate, norm, self.validate(self.steps_done) if validated else None
+            )
 
-    def _row(self, loss: float | None, rate: float | None, norm: float | None, validation: float | None) -> None:
+    def _row(
+        self, loss: float | None, rate: float | None, norm: float | None, validation: float | None
+    ) -> None:
         tokens = self.steps_done * self.training.batch_size * self.training.sequence_length
-        row = dict(zip(HISTORY, (self.steps_done, tokens, loss, rate, norm, validation), strict=True))
+        row = dict(
+            zip(HISTORY, (self.steps_done, tokens, loss, rate, norm, validation), strict=True)
+        )
         self.record["history"].append(row)
 
     def validate(self, step: int) -> float:
