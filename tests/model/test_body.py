@@ -119,7 +119,7 @@ def test_identity_refuses_what_would_do_nothing(name, value):
     [
         ({"heads": 3}, "heads that divide the width"),
         ({"width": 6, "positions": "rotary"}, "even width per head"),
-        ({"layers": None}, "layers, heads and feedforward_width"),
+        ({"layers": 0}, "layers, heads and feedforward_width"),
     ],
 )
 def test_impossible_shapes_are_refused(change, message):

@@ -56,11 +56,14 @@ def make_params(**training):
     }
     family = {
         "study": "t", "corpus": "t", "baseline": "tied", "runs": runs, "seeds": [0, 1],
-        "body": {"option": "t", "width": 16, "layers": 2, "heads": 2, "feedforward_width": 32, "maximum_length": 16},
+        "body": {
+            "option": "t", "width": 16, "layers": 2, "heads": 2, "feedforward_width": 32,
+            "maximum_length": 16,
+        },
         "training": {
             "objective": "masked", "masking": {"probability": 0.3}, "steps": 30, "batch_size": 4,
-            "sequence_length": 16, "sampling_exponent": 0.5, "learning_rate": 1e-2, "warmup_steps": 3,
-            "log_every": 4, "validate_every": 10, "validation_windows": 3, **training,
+            "sequence_length": 16, "sampling_exponent": 0.5, "learning_rate": 1e-2,
+            "warmup_steps": 3, "log_every": 4, "validate_every": 10, "validation_windows": 3, **training,
         },
     }  # fmt: skip
     retrieval = {"sets": ["t"], "pool": 5, "distances": ["l2"], "offsets": ["none"]}
@@ -81,8 +84,8 @@ def corpus(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = paths.corpus_folder("t")
     folder.mkdir(parents=True)
-    words = "the cat sat on a mat and then it ran off again to see what there was when all of them had gone home".split()
-    tokenizer = train_tokenizer([" ".join(words)] * 20, 300, "t")
+    text = "the cat sat on a mat and then it ran off again to see what there was when they had gone"
+    tokenizer = train_tokenizer([text, "all of them home by then"] * 20, 300, "t")
     tokenizer.save(str(folder / "tokenizer.json"))
     rng = np.random.default_rng(0)
     for name, size in (("train", 3000), ("valid", 200)):

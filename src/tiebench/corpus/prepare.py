@@ -12,7 +12,7 @@ import numpy as np
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import Dropped, Strings, clean
 from tiebench.corpus.settings import CorpusSettings
-from tiebench.corpus.split import Split, rank, split
+from tiebench.corpus.split import Split, component, rank, split
 from tiebench.corpus.tokens import write_tokens
 from tiebench.files import replacing, sha256_of, write_json
 from tiebench.progress import progress
@@ -99,9 +99,10 @@ def _tokenize(
     for name, part in (("train", parts.train), ("valid", parts.valid)):
         ids, counts = {}, {}
         for lang in settings.languages:
+            # Components in random order, each in its own: a window then has context to read.
             ordered = sorted(
                 (key for key in part if lang in part[key]),
-                key=lambda key: rank(settings.seed, "order", lang, key),
+                key=lambda key: rank(settings.seed, "order", lang, component(key)),
             )
             strings = [part[key][lang] for key in ordered]
             ids[lang] = _join(tok.encode(tokenizer, strings))

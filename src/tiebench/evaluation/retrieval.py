@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -31,8 +31,8 @@ from tiebench.settings import Params
 TIE = 1e-9
 """Distances nearer than this, relative to the largest norms, are equal."""
 
-Vectors = np.ndarray | sparse.csr_array
-"""`[sentences, width]`, one row a sentence."""
+Vectors: TypeAlias = Any
+"""A numpy array or scipy sparse array `[sentences, width]`, one row a sentence."""
 
 
 def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Path:
@@ -45,7 +45,9 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
         DataError: the model or the set is missing, or a sentence is too long.
     """
     settings = params.retrieval
-    sentences = read_sentences(paths.corpus_folder(name), params.corpora[name].languages, settings.pool)
+    sentences = read_sentences(
+        paths.corpus_folder(name), params.corpora[name].languages, settings.pool
+    )
     run_folder = paths.run_folder(params.name, family, run, seed)
     tokenizer = load_tokenizer(run_folder / "tokenizer.json")
     device = prepare_runtime()
@@ -59,7 +61,9 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     layers["tokens"] = {
         language: token_counts(part, tokenizer.get_vocab_size()) for language, part in ids.items()
     }
-    folder = paths.evaluation_folder(params.name, "retrieval") / f"{name}-{paths.cell_name(run, seed)}"
+    folder = (
+        paths.evaluation_folder(params.name, "retrieval") / f"{name}-{paths.cell_name(run, seed)}"
+    )
     equal, rows = 0, []
     pairs = list(language_pairs(list(sentences)))
     for source, target in progress(pairs, desc=f"retrieval {run} s{seed}", unit="pair"):
@@ -68,11 +72,24 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
         equal = max(equal, int((gold.sum(1) > 1).sum()))
         for layer, vectors in layers.items():
             for part in search(vectors[source], vectors[target], gold, settings):
-                rows.append({"source": source, "target": target, "layer": layer, "shares_token": shares, **part})
+                rows.append(
+                    {
+                        "source": source,
+                        "target": target,
+                        "layer": layer,
+                        "shares_token": shares,
+                        **part,
+                    }
+                )
     _write_outcomes(folder / "outcomes.parquet", name, rows)
-    zero = {layer: sum(int((norms(v) == 0).sum()) for v in by.values()) for layer, by in layers.items()}
+    zero = {
+        layer: sum(int((norms(v) == 0).sum()) for v in by.values()) for layer, by in layers.items()
+    }
     summary = {"pool": settings.pool, "languages": list(sentences), "layers": len(layers) - 1}
-    write_json(folder / "summary.json", {**summary, "zero_vectors": sum(zero.values()), "equal_sentences": equal})
+    write_json(
+        folder / "summary.json",
+        {**summary, "zero_vectors": sum(zero.values()), "equal_sentences": equal},
+    )
     return folder
 
 
@@ -104,7 +121,12 @@ def read_sentences(corpus: Path, languages: list[str], pool: int) -> dict[str, l
     for language, held in by_language.items():
         lacking = [key for key in keys[:pool] if key not in held]
         if lacking:
-            raise DataError(path, found=f"no {language} for key {lacking[0]!r}", expected="every key in every language", mend=mend)
+            raise DataError(
+                path,
+                found=f"no {language} for key {lacking[0]!r}",
+                expected="every key in every language",
+                mend=mend,
+            )
     return {language: [held[key] for key in keys[:pool]] for language, held in by_language.items()}
 
 
@@ -186,9 +208,13 @@ def search(
         for fitted, scored in folds(offset, len(gold)):
             shift = np.zeros(target.shape[1])
             if fitted is not None:
-                shift = np.asarray(target[fitted].mean(axis=0) - source[fitted].mean(axis=0)).reshape(-1)
+                shift = np.asarray(
+                    target[fitted].mean(axis=0) - source[fitted].mean(axis=0)
+                ).reshape(-1)
             found = measure(source @ shift, target @ shift, float(shift @ shift))
-            scale = float(products.source.max() + products.target.max()) if distance == "l2" else 1.0
+            scale = (
+                float(products.source.max() + products.target.max()) if distance == "l2" else 1.0
+            )
             parts.append((scored, neighbours(found[scored], answers[scored], TIE * scale)))
         outcome = {key: np.empty(len(gold), kind) for key, kind in COLUMNS.items()}
         for scored, values in parts:
@@ -230,7 +256,9 @@ def _write_outcomes(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
     columns: dict[str, Any] = {}
     for key in ("source", "target", "layer", "distance", "offset"):
         values = pa.array(row[key] for row in rows).dictionary_encode()
-        columns[key] = pa.DictionaryArray.from_arrays(np.repeat(values.indices, size), values.dictionary)
+        columns[key] = pa.DictionaryArray.from_arrays(
+            np.repeat(values.indices, size), values.dictionary
+        )
     columns["index"] = np.tile(np.arange(size, dtype=np.int32), len(rows))
     for key in ("rank", "credit", "shares_token", "nearest"):
         columns[key] = np.concatenate([row[key] for row in rows])

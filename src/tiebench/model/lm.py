@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,10 +17,17 @@ from tiebench.model.body import Body
 from tiebench.model.coupling import Coupling
 from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
 from tiebench.model.settings import BodySettings, CouplingSettings
-from tiebench.schema import validate
+from tiebench.schema import Settings, validate
 
 FORMAT = 1
 """Version of config.json."""
+
+
+class ModelSettings(Settings):
+    """What config.json holds beside the vocabulary's size."""
+
+    coupling: CouplingSettings
+    body: BodySettings
 
 
 class LanguageModel(nn.Module):
@@ -35,7 +41,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, coupling: CouplingSettings, body: BodySettings, vocabulary: int) -> None:
         super().__init__()
-        self.settings = {"coupling": coupling, "body": body}
+        self.settings = ModelSettings(coupling=coupling, body=body)
         self.vocabulary = vocabulary
         self.coupling = Coupling(coupling, vocabulary, body.width)
         self.body = Body(body)
@@ -99,7 +105,7 @@ class LanguageModel(nn.Module):
         return norm and leaf == "weight"
 
     def _std(self, name: str, parameter: Tensor) -> float | None:
-        coupling, body = self.settings["coupling"], self.settings["body"]
+        coupling, body = self.settings.coupling, self.settings.body
         if parameter.dim() < 2:
             return None
         if name.endswith("table"):
@@ -108,7 +114,9 @@ class LanguageModel(nn.Module):
             return 1 / math.sqrt(parameter.shape[1])
         if name.endswith(("attention.output.weight", "feedforward.down.weight")):
             depth = 1 / math.sqrt(2 * body.layers)
-            return body.std * {"standard": 1.0, "inverse_sqrt_depth": depth, "zero": 0.0}[body.branch]
+            return (
+                body.std * {"standard": 1.0, "inverse_sqrt_depth": depth, "zero": 0.0}[body.branch]
+            )
         return body.std
 
     def parameter_counts(self) -> dict[str, int]:
@@ -117,7 +125,9 @@ class LanguageModel(nn.Module):
         RemBERT counts fine-tuning so: the output table and the head are dropped after
         pretraining (Chung et al. 2021, section 3), a tied table stays as the input's.
         """
-        parts = dict.fromkeys(("input_table", "output_table", "maps", "head", "positions", "body"), 0)
+        parts = dict.fromkeys(
+            ("input_table", "output_table", "maps", "head", "positions", "body"), 0
+        )
         for name, parameter in self.named_parameters():
             parts[_part_of(name)] += parameter.numel()
         total = sum(parts.values())
@@ -132,9 +142,10 @@ def _part_of(name: str) -> str:
         return "body"
     if name.startswith("coupling.input_map"):
         return "maps"
-    return {"coupling.input_table": "input_table", "coupling.untied_output_table": "output_table"}.get(
-        name, "head"
-    )
+    return {
+        "coupling.input_table": "input_table",
+        "coupling.untied_output_table": "output_table",
+    }.get(name, "head")
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:
@@ -142,11 +153,8 @@ def save_model(model: LanguageModel, folder: Path) -> None:
     tensors = {name: p.detach().contiguous().cpu() for name, p in model.named_parameters()}
     with replacing(folder / "model.safetensors") as temporary:
         save_file(tensors, temporary, metadata={"format": "pt"})
-    config = {name: settings.model_dump() for name, settings in model.settings.items()}
-    write_json(
-        folder / "config.json",
-        {"model_type": "tiebench", "format": FORMAT, "vocabulary": model.vocabulary, **config},
-    )
+    config = {"model_type": "tiebench", "format": FORMAT, "vocabulary": model.vocabulary}
+    write_json(folder / "config.json", {**config, **model.settings.model_dump()})
 
 
 def load_model(folder: Path) -> LanguageModel:
@@ -157,7 +165,7 @@ def load_model(folder: Path) -> LanguageModel:
     """
     mend = "run the pretraining cell again (`dvc repro --force -s pretrain_...`)"
     config = read_json(folder / "config.json", mend=mend)
-    known: dict[str, Any] = {"model_type", "format", "vocabulary", "coupling", "body"}  # type: ignore[assignment]
+    known = {"model_type", "format", "vocabulary", "coupling", "body"}
     if set(config) != known or config["format"] != FORMAT:
         raise DataError(
             folder / "config.json",
@@ -165,27 +173,29 @@ def load_model(folder: Path) -> LanguageModel:
             expected=f"keys {sorted(known)}, format {FORMAT}",
             mend=mend,
         )
+    parts = {name: config[name] for name in ("coupling", "body")}
+    settings = validate(ModelSettings, parts, str(folder / "config.json"))
     with torch.device("meta"):
-        model = LanguageModel(
-            validate(CouplingSettings, config["coupling"], f"{folder}/config.json: coupling"),
-            validate(BodySettings, config["body"], f"{folder}/config.json: body"),
-            config["vocabulary"],
-        )
+        model = LanguageModel(settings.coupling, settings.body, config["vocabulary"])
     path = folder / "model.safetensors"
     wanted = {name: list(p.shape) for name, p in model.named_parameters()}
     try:
         with safe_open(path, framework="pt") as file:
-            held = {name: file.get_slice(name).get_shape() for name in file.keys()}
+            held = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise DataError(path, found=str(error), expected="a whole safetensors file", mend=mend) from None
+        raise DataError(
+            path, found=str(error), expected="a whole safetensors file", mend=mend
+        ) from None
     if held != wanted:
         differing = sorted(k for k in held.keys() | wanted.keys() if held.get(k) != wanted.get(k))
         name = differing[0]
         raise DataError(
             f"{path}: {name}",
             found=f"shape {held[name]}" if name in held else "no such tensor",
-            expected=f"shape {wanted[name]} as in config.json" if name in wanted else "no such tensor",
+            expected=f"shape {wanted[name]} as in config.json"
+            if name in wanted
+            else "no such tensor",
             mend=mend,
         )
     model.load_state_dict(tensors, assign=True)

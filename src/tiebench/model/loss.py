@@ -37,7 +37,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             total = probabilities.sum(dim=1, keepdim=True)
             losses[span] = (total.log() + top - at_target).squeeze(1)
             correct[span] = (where == y).squeeze(1)
-            if train:
+            if grad_states is not None and grad_table is not None:
                 probabilities.div_(total).scatter_add_(1, y, torch.full_like(at_target, -1.0))
                 torch.mm(probabilities, table, out=grad_states[span])
                 grad_table.addmm_(probabilities.T, x)
@@ -49,7 +49,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return losses.sum() if train else losses, correct
 
     @staticmethod
-    def backward(ctx: Any, grad_loss: Tensor, _: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_loss: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         grad_states, grad_table, grad_bias = ctx.saved_tensors
         return (
             grad_states * grad_loss,

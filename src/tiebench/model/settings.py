@@ -72,10 +72,10 @@ class BodySettings(Settings):
     kind: Literal["transformer", "identity"] = "transformer"
     width: Positive
     """Width of the residual stream."""
-    layers: Positive | None = None
+    layers: Annotated[int, Field(ge=0)] = 0
     """Blocks; this and the next two are needed by a Transformer and refused by the identity."""
-    heads: Positive | None = None
-    feedforward_width: Positive | None = None
+    heads: Annotated[int, Field(ge=0)] = 0
+    feedforward_width: Annotated[int, Field(ge=0)] = 0
     causal: bool = False
     """Each position sees itself and those before it only."""
     norm_placement: Literal["pre", "post"] = "pre"
@@ -103,8 +103,8 @@ class BodySettings(Settings):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"no {name} with kind identity, where it would do nothing")
             return self
-        if self.layers is None or self.heads is None or self.feedforward_width is None:
-            raise ValueError("layers, heads and feedforward_width with kind transformer")
+        if not (self.layers and self.heads and self.feedforward_width):
+            raise ValueError("layers, heads and feedforward_width above 0 with kind transformer")
         if self.width % self.heads:
             raise ValueError(f"heads that divide the width ({self.width} / {self.heads})")
         if self.positions == "rotary" and (self.width // self.heads) % 2:

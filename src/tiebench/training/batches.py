@@ -52,7 +52,11 @@ class Schedule:
     """
 
     def __init__(
-        self, tokens: Mapping[str, np.ndarray], training: TrainingSettings, vocabulary: int, seed: int
+        self,
+        tokens: Mapping[str, np.ndarray],
+        training: TrainingSettings,
+        vocabulary: int,
+        seed: int,
     ) -> None:
         self.tokens, self.training, self.vocabulary, self.seed = tokens, training, vocabulary, seed
         self.content = training.sequence_length - 1
@@ -86,7 +90,9 @@ class Schedule:
         """The batch of update `step`, counted from 0."""
         ids = np.empty((self.training.batch_size, self.content + 1), dtype=np.int64)
         ids[:, 0] = CLS
-        for row, (language, start) in enumerate(zip(self.choice[step], self.start[step], strict=True)):
+        for row, (language, start) in enumerate(
+            zip(self.choice[step], self.start[step], strict=True)
+        ):
             ids[row, 1:] = self.tokens[self.languages[language]][start : start + self.content]
         rng = np.random.default_rng([self.seed, 1, step])
         return predictions(ids, self.training, self.vocabulary, rng)

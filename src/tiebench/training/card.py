@@ -10,7 +10,11 @@ from tiebench.settings import FamilySettings, Params
 def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[str, Any]) -> str:
     """Markdown of a run's README.md."""
     group: FamilySettings = getattr(params, family)
-    coupling, body, corpus = group.runs[run].coupling, group.body_of(run), params.corpora[group.corpus]
+    coupling, body, corpus = (
+        group.runs[run].coupling,
+        group.body_of(run),
+        params.corpora[group.corpus],
+    )
     training, counts, validation = group.training, metrics["parameters"], metrics["validation"]
     tables = "one table for both ends" if coupling.tied else "two tables"
     transform = ", ".join(operation.kind for operation in coupling.transform) or "none"
@@ -21,17 +25,21 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
         if metrics["steps"]
         else "not trained: the control, as initialized"
     )
+    widths = (coupling.input_width or body.width, coupling.output_width or body.width)
     rows = {
-        "coupling": f"{coupling.option}: {tables}, input width {coupling.input_width or body.width}, "
-        f"output width {coupling.output_width or body.width}, head transform {transform}",
-        "body": f"{body.option}: {body.kind}, {body.layers or 0} layers, width {body.width}",
+        "coupling": f"{coupling.option}: {tables}, input width {widths[0]}, "
+        f"output width {widths[1]}, head transform {transform}",
+        "body": f"{body.option}: {body.kind}, {body.layers} layers, width {body.width}",
         "objective": training.objective,
         "training": how,
         "seed": str(seed),
-        "corpus": f"{corpus.option}: {', '.join(corpus.languages)}; vocabulary {metrics['vocabulary']:,}",
-        "parameters": f"{counts['pretraining']:,} in pretraining, {counts['fine_tuning']:,} in fine-tuning",
+        "corpus": f"{corpus.option}: {', '.join(corpus.languages)}; "
+        f"vocabulary {metrics['vocabulary']:,}",
+        "parameters": f"{counts['pretraining']:,} in pretraining, "
+        f"{counts['fine_tuning']:,} in fine-tuning",
         "validation loss": f"{validation['loss']:.4f} nats per predicted token "
-        f"(unigram {validation['unigram_loss']:.4f}, before training {validation['initial_loss']:.4f})",
+        f"(unigram {validation['unigram_loss']:.4f}, "
+        f"before training {validation['initial_loss']:.4f})",
         "accuracy": f"{validation['accuracy']:.4f}",
     }
     if validation["bits_per_byte"] is not None:
@@ -39,7 +47,7 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
     return (
         f"# {run}, seed {seed} ({family})\n\n"
-        "A small language model for the comparison of embedding couplings; not for use on its own.\n\n"
+        "A small language model for the comparison of embedding couplings; not for use alone.\n\n"
         f"| | |\n|---|---|\n{table}\n\n"
         "Load it with `tiebench.model.lm.load_model(folder)`.\n"
     )

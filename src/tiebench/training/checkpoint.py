@@ -44,7 +44,7 @@ def scratch(cell: str, key: str) -> Iterator[Path]:
             file.seek(0)
             raise TrainingError(
                 cell,
-                found=f"process {file.read().strip() or 'unknown'} at work on it ({lock} is locked)",
+                found=f"process {file.read().strip() or 'unknown'} at work on it ({lock} is held)",
                 expected="one process per cell",
                 mend="wait for it to end, or stop it (`kill PID`); what it saved is resumed",
             ) from None
@@ -62,7 +62,7 @@ def save_checkpoint(
     step: int,
     record: dict[str, Any],
 ) -> None:
-    """Write weights, moments, `step` (updates done) and `record` as one file, whole or not at all."""
+    """Write weights, moments, `step` (updates done) and `record` as one file, atomically."""
     tensors = {}
     for name, parameter in model.named_parameters():
         tensors[f"weight/{name}"] = parameter.detach().cpu()
@@ -76,7 +76,7 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, model: LanguageModel, optimizer: torch.optim.Optimizer
 ) -> tuple[int, dict[str, Any]] | None:
-    """Restore what `save_checkpoint` wrote and return (step, record); None when there is nothing."""
+    """Restore what `save_checkpoint` wrote: (step, record), or None when there is nothing."""
     path = folder / "checkpoint.safetensors"
     if not path.exists():
         return None

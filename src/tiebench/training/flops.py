@@ -14,9 +14,8 @@ def training_flops(
     The head counts at predicted positions only, since logits exist only there; tying saves none
     of it. Lookups, norms, softmax and the optimizer are left out.
     """
-    width, layers = body.width, body.layers or 0
-    inner = body.feedforward_width or 0
-    feedforward = inner * width * (3 if body.feedforward == "swiglu" else 2)
+    width, layers = body.width, body.layers
+    feedforward = body.feedforward_width * width * (3 if body.feedforward == "swiglu" else 2)
     attention = 4 * width * width + 2 * training.sequence_length * width
     input_width, output_width = coupling.input_width or width, coupling.output_width or width
     per_token = layers * (attention + feedforward)

@@ -53,7 +53,9 @@ class TrainingSettings(Settings):
     """Shape of the decay after warm-up, to zero at the last step."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decoupled; on the matrices of body and maps, never on tables, positions, biases or norms."""
-    betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = [0.9, 0.98]
+    betas: Annotated[
+        list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)
+    ] = [0.9, 0.98]
     epsilon: Annotated[float, Field(gt=0)] = 1e-6
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """Largest global gradient norm; null for none."""

@@ -59,7 +59,10 @@ def summarize(
         byte_lengths: `[vocabulary]` bytes of each token.
         causal: bits per byte is defined (every token is predicted once).
     """
-    everything = {k: np.concatenate([part[k] for part in held.values()]) for k in ("loss", "correct", "target")}
+    everything = {
+        k: np.concatenate([part[k] for part in held.values()])
+        for k in ("loss", "correct", "target")
+    }
     seen = unigram[everything["target"]]
     smoothed = np.log((unigram + 1) / (unigram + 1).sum())
     bins = []
@@ -71,7 +74,9 @@ def summarize(
     return {
         **_means(everything),
         "unigram_loss": float(-smoothed[everything["target"]].mean()),
-        "bits_per_byte": float(everything["loss"].sum() / math.log(2) / bytes_predicted) if causal else None,
+        "bits_per_byte": float(everything["loss"].sum() / math.log(2) / bytes_predicted)
+        if causal
+        else None,
         "by_language": {language: _means(part) for language, part in held.items()},
         "by_frequency": bins,
     }
