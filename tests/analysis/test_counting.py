@@ -113,9 +113,7 @@ def _transformers_model(key: str, shape: Shape):
 EXPRESSIBLE = [
     key
     for key, shape in published_models().items()
-    if shape.architecture != "rembert"
-    or shape.tied
-    or shape.widths[0] != shape.width
+    if shape.architecture != "rembert" or shape.tied or shape.widths[0] != shape.width
 ]
 
 

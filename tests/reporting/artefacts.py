@@ -90,7 +90,7 @@ def make_params(
         {
             "size": "small",
             "name": "small",
-            "corpora": {name: corpus for name in dict.fromkeys(("home", *sets))},
+            "corpora": dict.fromkeys(("home", *sets), corpus),
             "encoders": family,
             "retrieval": {
                 "sets": list(sets),
@@ -141,7 +141,7 @@ def _write_corpus(folder: Path, languages: list[str]) -> None:
             ],
             "vocabulary": 8192,
             "train": dict.fromkeys(languages, sizes),
-            "valid": dict.fromkeys(languages, {**sizes, "strings": 1_200}),
+            "valid": {language: {**sizes, "strings": 1_200} for language in languages},
             "repeated_token_share": {**dict.fromkeys(languages, 0.0007), "all": 0.0007},
         },
     )

@@ -25,7 +25,7 @@ def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) ->
     """One row per published comparison that our trained runs can make.
 
     Args:
-        runs: family, run, trained, tied, input_width, output_width, width.
+        runs: family, run, trained, other_body, objective, tied, input_width, output_width, width.
         cells: family, run, seed, metric, value.
         retrieval: start of the name of the retrieval metrics compared; None without any.
 
@@ -104,13 +104,11 @@ def verdict(ours: int, published: int) -> str:
     return "agrees" if ours == published else "disagrees at this scale"
 
 
-def _matched(
-    runs: Iterable[Row], configurations: Mapping[str, Row]
-) -> dict[str, dict[str, str]]:
-    """By family, the first trained run on the family's own body of each configuration."""
+def _matched(runs: Iterable[Row], configurations: Mapping[str, Row]) -> dict[str, dict[str, str]]:
+    """By family, the first masked, trained run on the family's own body for each configuration."""
     matched: dict[str, dict[str, str]] = {}
     for row in runs:
-        if not row["trained"] or row["other_body"]:
+        if not row["trained"] or row["other_body"] or row["objective"] != "masked":
             continue
         found = {
             "tied": row["tied"],

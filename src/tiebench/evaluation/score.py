@@ -79,9 +79,7 @@ def score(params: Params) -> None:
     write_json(paths.report_folder(params.name) / "metrics.json", flat(summary, parameters))
 
 
-def headline_rows(
-    params: Params, language_modeling: list[Row], retrieval: list[Row]
-) -> list[Row]:
+def headline_rows(params: Params, language_modeling: list[Row], retrieval: list[Row]) -> list[Row]:
     """The few numbers per cell that a run is judged by.
 
     Retrieval is the accuracy with the published distance and offset (see `published_protocol`):

@@ -198,12 +198,16 @@ def _retrieval_of(cell: Cell, name: str, metric: Any) -> Iterator[Row]:
     separate = ~table["shares_token"].to_numpy()
     credits, ranks = table["credit"].to_numpy(), table["rank"].to_numpy()
     for subset, chosen in (("all", slice(None)), ("no_shared_token", separate)):
-        scored = metric.compute(
-            credits=credits[chosen],
-            ranks=ranks[chosen],
-            groups=groups[chosen],
-            group_count=math.prod(shape),
-        ) if len(credits[chosen]) else {"n": np.zeros(math.prod(shape), dtype=int)}
+        scored = (
+            metric.compute(
+                credits=credits[chosen],
+                ranks=ranks[chosen],
+                groups=groups[chosen],
+                group_count=math.prod(shape),
+            )
+            if len(credits[chosen])
+            else {"n": np.zeros(math.prod(shape), dtype=int)}
+        )
         for group in np.flatnonzero(scored["n"]):
             at = [level[i] for level, i in zip(levels, np.unravel_index(group, shape), strict=True)]
             for measure in ("accuracy", "reciprocal_rank"):

@@ -66,9 +66,7 @@ def summarize(
     return summary
 
 
-def paired(
-    values: Mapping[int, float], baseline: Mapping[int, float]
-) -> PairedDifference | None:
+def paired(values: Mapping[int, float], baseline: Mapping[int, float]) -> PairedDifference | None:
     """The difference over the seeds that both have; None when they share none."""
     seeds = [seed for seed in values if seed in baseline]
     if not seeds:

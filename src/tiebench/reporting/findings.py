@@ -26,7 +26,9 @@ def language_modeling(results: Results, family: str) -> list[str]:
         f"{abs(gap):.2f} {'below' if gap > 0 else 'above'} what token frequencies alone give "
         f"({number(unigram['mean'], 2)})."
     ]
-    above = [plain(run) for run, row in held.items() if float(row["mean"]) >= float(unigram["mean"])]
+    above = [
+        plain(run) for run, row in held.items() if float(row["mean"]) >= float(unigram["mean"])
+    ]
     if above:
         verb = "has" if len(above) == 1 else "have"
         sentences.append(
@@ -62,7 +64,9 @@ def _differences(
     if unclear:
         sentences.append(f"No difference from {baseline} is shown for {joined(unclear)}.")
     if single:
-        sentences.append(f"Against {baseline}, one seed and so without an interval: {joined(single)}.")
+        sentences.append(
+            f"Against {baseline}, one seed and so without an interval: {joined(single)}."
+        )
     return sentences
 
 
@@ -89,14 +93,14 @@ def retrieval(results: Results, family: str) -> list[str]:
         controls.append(f"{number(bag['mean'], 1, 100)}% for bags of tokens")
     sentences = [
         f"{direction(*pair[1:])}: the highest accuracy is that of {plain(top)} at layer "
-        f"{best[top][1]}, {_value(best[top][2], 1, 100)}%"
+        f"{best[top][1]}, {_value(best[top][2], 1, 100, '%')}"
         + (f", against {joined(controls)}." if controls else ".")
     ]
     separate = results.retrieval(family, top, pair, subset="no_shared_token")
     if best[top][1] in separate:
         sentences.append(
             f"Among the pairs that share no token it finds "
-            f"{_value(separate[best[top][1]], 1, 100)}% at that layer."
+            f"{_value(separate[best[top][1]], 1, 100, '%')} at that layer."
         )
     metric = "_".join(("retrieval", *pair, "last"))
     last = {run: results.summary(family, run, metric) for run in trained}
@@ -157,8 +161,10 @@ def savings(results: Results) -> list[str]:
     rows = sorted(results["savings_by_scale"], key=lambda row: float(row["saving_percent"]))
     parts = [f"{row['label']} ({row['wrong'].replace(' ', ', ')})" for row in wrong]
     hypothetical = [row["label"] for row in table if row["ties_as_shipped"] == "false"]
+    example = next(results.where("parameter_savings", place="worked example"))
     return [
-        f"{len(wrong)} of the tutorial's {len(table)} rows print a wrong figure: {joined(parts)}.",
+        f"{len(wrong)} of the tutorial's {len(table)} rows print a wrong figure: {joined(parts)}; "
+        f"in its worked example of {example['label']}: {example['wrong'].replace(' ', ', ')}.",
         f"For {joined(hypothetical)} nothing is saved in fact: the model ships two tables.",
         f"The share saved falls from {number(rows[-1]['saving_percent'], 1)}% of the untied total "
         f"({rows[-1]['model']}) to {number(rows[0]['saving_percent'], 1)}% ({rows[0]['model']}).",
@@ -168,7 +174,9 @@ def savings(results: Results) -> list[str]:
 def rembert(results: Results) -> list[str]:
     """Which convention gives the printed counts."""
     best, rows = results["rembert_conventions"][0], results["rembert_parameters"]
-    full = sum(row[f"full_{s}_agrees"] == "true" for row in rows for s in ("pretraining", "fine_tuning"))
+    full = sum(
+        row[f"full_{s}_agrees"] == "true" for row in rows for s in ("pretraining", "fine_tuning")
+    )
     alike = [
         row for row in results["rembert_conventions"]
         if row["agreeing_figures"] == best["agreeing_figures"]
@@ -179,11 +187,11 @@ def rembert(results: Results) -> list[str]:
         for width, row in checkpoint.items()
     ]
     return [
-        f"{best['agreeing_figures']} of RemBERT's {best['figures']} printed figures are "
-        f"{best['convention']}"
+        f"{best['agreeing_figures']} of RemBERT's {best['figures']} printed figures come out when "
+        f"{best['convention'].replace(', ', ' are counted and ')} to millions"
         + (f" ({len(alike) - 1} other ways to count do as well)" if len(alike) > 1 else "")
-        + f"; counting every parameter and rounding gives {full}. "
-        f"Not given by it: {best['rows_not_fitting'].replace('; ', ', ')}.",
+        + f"; counting every parameter and rounding gives {full}.",
+        f"Rows that do not come out: {best['rows_not_fitting']}.",
         f"The printed {checkpoint and next(iter(checkpoint.values()))['printed_pretraining']}M of "
         f"RemBERT itself is {joined(off)}: the printed width does not give the printed count.",
     ]
@@ -226,8 +234,8 @@ def corpus(results: Results, name: str) -> list[str]:
     return sentences
 
 
-def _value(row: Row, digits: int, scale: float = 1.0) -> str:
-    text = number(row["mean"], digits, scale)
+def _value(row: Row, digits: int, scale: float = 1.0, unit: str = "") -> str:
+    text = number(row["mean"], digits, scale) + unit
     if row["low"]:
         text += f" ({number(row['low'], digits, scale)} to {number(row['high'], digits, scale)})"
     return text

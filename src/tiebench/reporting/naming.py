@@ -53,14 +53,27 @@ def plain(name: str) -> str:
     return name.replace("_", " ")
 
 
+def metric_name(metric: str) -> str:
+    """A headline metric in words."""
+    known = {"loss": "validation loss", "accuracy": "masked-token accuracy"}
+    if metric in known:
+        return known[metric]
+    start, *rest = metric.rsplit("_", 3)
+    if not start.startswith("retrieval_") or len(rest) != 3:
+        return plain(metric)
+    source, target, which = rest
+    what = {"last": "last layer", "best": "best layer", "drop": "best minus last layer"}[which]
+    return f"{direction(source, target)}, {what} ({start.removeprefix('retrieval_')})"
+
+
 def number(cell: str, digits: int, scale: float = 1.0) -> str:
     """A table's cell with fixed decimals; an empty cell stays empty."""
-    return f"{float(cell) * scale:,.{digits}f}" if cell else ""
+    return f"{float(cell) * scale:z,.{digits}f}" if cell else ""
 
 
 def signed(cell: str, digits: int, scale: float = 1.0) -> str:
     """As `number`, with the sign written out."""
-    return f"{float(cell) * scale:+,.{digits}f}" if cell else ""
+    return f"{float(cell) * scale:+z,.{digits}f}" if cell else ""
 
 
 def whole(cell: str) -> str:
@@ -69,21 +82,20 @@ def whole(cell: str) -> str:
 
 
 def with_interval(row: Mapping[str, str], digits: int, scale: float = 1.0) -> str:
-    """`3.62 [3.61, 3.64]` from a summary's mean, low and high; without the interval at one seed."""
-    return _interval(number, row["mean"], row["low"], row["high"], digits, scale)
+    """`3.62 ± 0.03` from a summary's mean, low and high; the mean alone at one seed."""
+    return number(row["mean"], digits, scale) + _half(row["low"], row["high"], digits, scale)
 
 
 def difference(row: Mapping[str, str], digits: int, scale: float = 1.0) -> str:
-    """`+0.30 [+0.28, +0.32]` from a summary's paired difference; empty for the baseline."""
-    keys = ("difference", "difference_low", "difference_high")
-    return _interval(signed, *(row[key] for key in keys), digits, scale)
+    """`+0.30 ± 0.02` from a summary's paired difference; empty for the baseline."""
+    shown = signed(row["difference"], digits, scale)
+    return shown + _half(row["difference_low"], row["difference_high"], digits, scale)
 
 
-def _interval(show, mean: str, low: str, high: str, digits: int, scale: float) -> str:  # type: ignore[no-untyped-def]
-    if not mean:
+def _half(low: str, high: str, digits: int, scale: float) -> str:
+    if not low:
         return ""
-    text: str = show(mean, digits, scale)
-    return f"{text} [{show(low, digits, scale)}, {show(high, digits, scale)}]" if low else text
+    return f" ± {(float(high) - float(low)) / 2 * scale:.{digits}f}"
 
 
 def joined(items: list[str]) -> str:

@@ -14,13 +14,13 @@ from tiebench.reporting.naming import (
     difference,
     direction,
     language,
+    metric_name,
     number,
     plain,
     signed,
     whole,
     with_interval,
 )
-from tiebench.reporting.figures import metric_name
 from tiebench.reporting.results import Results, Row
 
 
@@ -37,7 +37,7 @@ class Table:
     def numeric(self, column: int) -> bool:
         """Whether a column is set flush right."""
         cells = [row[column] for row in self.rows if row[column]]
-        return bool(cells) and all(cell.lstrip("+-")[:1].isdigit() for cell in cells)
+        return bool(column and cells) and all(cell.lstrip("+-")[:1].isdigit() for cell in cells)
 
 
 def over(results: Results, family: str) -> str:
@@ -45,7 +45,7 @@ def over(results: Results, family: str) -> str:
     seeds = next(results.where("runs", family=family))["seeds"].split()
     if len(seeds) == 1:
         return "one seed: no interval"
-    return f"mean [95% t interval over {len(seeds)} seeds]"
+    return f"mean ± half of the 95% t interval over {len(seeds)} seeds"
 
 
 def runs_table(results: Results, family: str) -> Table:
@@ -92,9 +92,9 @@ def language_modeling_table(results: Results, family: str) -> Table:
     header = ["run", "loss (nats)", "minus baseline", "smallest detectable", "accuracy (%)",
               "minus baseline (points)", *(["bits per byte"] if causal else [])]  # fmt: skip
     caption = (
-        f"Validation loss and accuracy at the fixed masks that all runs share; {over(results, family)}. "
-        "Differences are paired by seed. Smallest detectable: the true difference that this "
-        "number of seeds finds with power 0.8."
+        "Validation loss and accuracy at the fixed predictions that all runs share; "
+        f"{over(results, family)}. Differences are paired by seed. Smallest detectable: the true "
+        "difference that this number of seeds finds with power 0.8."
     )
     return Table(f"{family}_language_modeling", caption, header, rows)
 
@@ -135,7 +135,8 @@ def retrieval_table(results: Results, family: str, pair: tuple[str, str, str]) -
     name, source, target = pair
     caption = (
         f"Nearest-neighbour translation accuracy (%), {direction(source, target)}, set {name}, "
-        f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family)}. {pool_note(results, pair)}"
+        f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family)}. "
+        f"{pool_note(results, pair)}"
     )
     header = ["run", "pairs", *(f"layer {x}" for x in layers[:-1]), "bag of tokens"]
     return Table(f"{family}_retrieval_{'_'.join(pair)}", caption, header, rows)
@@ -188,32 +189,32 @@ def published_table(results: Results, family: str) -> Table:
     rows = []
     for row in results.where("published", family=family):
         loss = row["metric"] == "loss"
-        digits, scale = (3, 1) if loss else (1, 100)
-        interval = (
-            f" [{signed(row['low'], digits, scale)}, {signed(row['high'], digits, scale)}]"
-            if row["low"]
-            else ""
-        )
+        digits, scale = (3, 1.0) if loss else (1, 100.0)
+        ours = {
+            f"difference{end}": row[key]
+            for end, key in (("", "difference"), ("_low", "low"), ("_high", "high"))
+        }
         rows.append(
             [
                 f"{row['first']} against {row['second']}",
-                f"{row['measure']}, {row['source']}",
-                f"{row['published_first']} - {row['published_second']} = "
-                f"{signed(row['published_difference'], 1)}",
-                f"{metric_name(row['metric'])}, {'nats' if loss else 'points'}, {row['better']} is better",
-                signed(row["difference"], digits, scale) + interval,
-                number(row["detectable"], digits, scale),
                 row["verdict"],
+                f"{metric_name(row['metric'])}, {'nats' if loss else 'points'} "
+                f"({row['better']} is better)",
+                difference(ours, digits, scale),
+                f"{signed(row['published_difference'], 1)} ({row['published_first']} against "
+                f"{row['published_second']})",
+                f"{row['measure']}, {row['source']}",
+                number(row["detectable"], digits, scale),
             ]
         )
     caption = (
-        "Published differences and ours, in direction only: the published configuration (12 layers, "
-        "768 wide, 120k entries, 104 languages) was not run. A verdict is given when the 95% "
-        "interval of our difference, paired by seed, excludes zero; intervals are not adjusted for "
-        "their number."
+        "Published differences and ours, in direction only: the published configuration (12 "
+        "layers, 768 wide, 120k entries, 104 languages) was not run. A verdict is given when the "
+        "95% interval of our difference, paired by seed, excludes zero; intervals are not adjusted "
+        "for their number."
     )
-    header = ["comparison", "published measure", "published", "our measure", "ours",
-              "smallest detectable", "verdict"]  # fmt: skip
+    header = ["comparison", "verdict", "our measure", "our difference", "published difference",
+              "published measure", "ours: smallest detectable"]  # fmt: skip
     return Table(f"{family}_published", caption, header, rows)
 
 
@@ -221,13 +222,15 @@ def parameters_table(results: Results, family: str) -> Table:
     """Parameters of the runs by part."""
     rows = []
     for run in (row["run"] for row in results.runs(family)):
-        counts = {r["metric"]: r["value"] for r in results.where("parameters", family=family, run=run)}
+        counts = {
+            r["metric"]: r["value"] for r in results.where("parameters", family=family, run=run)
+        }
         total, kept = int(counts["pretraining"]), int(counts["fine_tuning"])
         tables = int(counts["input_table"]) + int(counts["output_table"])
         cells = [whole(counts[part]) for part in PARTS]
         rows.append([plain(run), f"{total:,}", f"{kept:,}", *cells, f"{100 * tables / total:.1f}"])
     header = ["run", "pretraining", "fine-tuning", *PARTS.values(), "tables (% of pretraining)"]
-    caption = "Parameters of the runs. Fine-tuning drops the output table and the head, as RemBERT counts."
+    caption = "Parameters of the runs. Fine-tuning drops output table and head, as RemBERT counts."
     return Table(f"{family}_parameters", caption, header, rows)
 
 
@@ -235,21 +238,20 @@ def savings_table(results: Results) -> Table:
     """The tutorial's rows as printed next to the true ones."""
     rows = [
         [
-            f"{row['label']} ({row['place']})",
-            row["model"],
+            f"{row['label']}, {row['place']}",
+            plain(row["wrong"]).replace(" ", ", "),
             f"{whole(row['printed_vocabulary'])} / {whole(row['vocabulary'])}",
             f"{whole(row['printed_width'])} / {whole(row['width'])}",
             f"{row['printed_saving_millions']}M / {number(row['saving_millions'], 1)}M",
             f"{row['printed_share_percent']}% / {number(row['saving_percent'], 2)}%",
-            plain(row["wrong"]).replace(" ", ", "),
             row["statement"],
         ]
         for row in results["parameter_savings"]
     ]
-    header = ["row", "model", "vocabulary", "width", "saved", "share", "wrong", "why"]
+    header = ["row", "wrong", "vocabulary", "width", "saved", "share", "why"]
     caption = (
-        "A tutorial's savings by tying, printed / true. The true share is one matrix over the total "
-        "with two tables."
+        "A tutorial's savings by tying, printed / true. The true share is one matrix over the "
+        "total with two tables."
     )
     return Table("parameter_savings", caption, header, rows)
 
@@ -290,7 +292,12 @@ def rembert_table(results: Results) -> Table:
         rows.append([*cells, row["statement"]])
     header = ["table", "row"]
     for stage in ("pretraining", "fine-tuning"):
-        header += [f"{stage}: printed", "tables and blocks", "every parameter", "every parameter (% off)"]
+        header += [
+            f"{stage}: printed",
+            "tables and blocks",
+            "every parameter",
+            "every parameter (% off)",
+        ]
     caption = (
         "RemBERT's parameters (millions): printed, and counted from the shapes in two ways. Head "
         "transform and positions of the ablation are not printed; RemBERT's own are assumed."
@@ -301,12 +308,20 @@ def rembert_table(results: Results) -> Table:
 def conventions_table(results: Results) -> Table:
     """Every way to count that was tried."""
     rows = [
-        [row["convention"], f"{row['agreeing_figures']} of {row['figures']}", row["rows_not_fitting"]]
+        [
+            row["convention"],
+            f"{row['agreeing_figures']} of {row['figures']}",
+            row["rows_not_fitting"],
+        ]
         for row in results["rembert_conventions"]
     ]
     caption = "Ways to count that were tried on RemBERT's printed figures."
     return Table(
-        "rembert_conventions", caption, ["counted, digits", "figures that agree", "rows that do not"], rows, long=True
+        "rembert_conventions",
+        caption,
+        ["counted, digits", "figures that agree", "rows that do not"],
+        rows,
+        long=True,
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tiebench import paths
 from tiebench.files import write_text
-from tiebench.reporting import figures, findings, presented
+from tiebench.reporting import bars, curves, findings, presented
 from tiebench.reporting.naming import (
     DISTANCES,
     OFFSETS,
@@ -89,8 +90,8 @@ def sections(results: Results) -> Iterator[Section]:
             [
                 Figure(
                     f"{family}_parameters",
-                    "Parameters of each run by part; fine-tuning drops the output table and the head.",
-                    lambda family=family: figures.parameters_of_runs(results, family),
+                    "Parameters by part; fine-tuning drops the output table and the head.",
+                    partial(bars.parameters_of_runs, results, family),
                 )
             ],
             [presented.parameters_table(results, family), presented.runs_table(results, family)],
@@ -106,7 +107,7 @@ def sections(results: Results) -> Iterator[Section]:
                 Figure(
                     f"corpus_{corpus}",
                     "What became of the strings read, by language.",
-                    lambda corpus=corpus: figures.corpus_strings(results, corpus),
+                    partial(bars.corpus_strings, results, corpus),
                 )
             ],
             list(presented.corpus_tables(results, corpus)),
@@ -130,17 +131,21 @@ def _language_modeling(results: Results, family: str, title: str) -> Section:
         Figure(
             f"{family}_{split}_loss",
             f"{split.capitalize()} loss against training tokens; the dashed line is the unigram "
-            f"loss. {_bands(results, family)} The start, near the logarithm of the vocabulary, is "
-            "above the frame.",
-            lambda split=split: figures.learning_curves(results, family, f"{split}_loss"),
+            f"loss. {_bands(results, family)} The start, near the logarithm of the vocabulary, and "
+            "what is not trained are above the frame.",
+            partial(curves.learning_curves, results, family, f"{split}_loss"),
         )
         for split in ("validation", "training")
     ]
-    shown.append(
+    shown += (
         Figure(
-            f"{family}_loss_by_frequency",
-            "Validation loss by the frequency of the predicted token in the training part.",
-            lambda: figures.loss_by_frequency(results, family),
+            f"{family}_loss_by_{group}",
+            f"Validation loss by {what}.",
+            partial(curves.loss_by_group, results, family, group),
+        )
+        for group, what in (
+            ("bin", "the frequency of the predicted token in the training part"),
+            ("language", "language, trained runs"),
         )
     )
     by_group = (presented.loss_by_group_table(results, family, g) for g in ("bin", "language"))
@@ -170,12 +175,12 @@ def _retrieval(results: Results, family: str, title: str) -> Section:
             f"{family}_retrieval",
             f"Nearest-neighbour translation, {direction(*first[1:])} ({how}). "
             f"{presented.pool_note(results, first)}",
-            lambda: figures.retrieval_by_layer(results, family, first),
+            partial(curves.retrieval_by_layer, results, family, first),
         ),
         Figure(
             f"{family}_retrieval_no_shared_token",
-            "The same among the pairs that share no token, where names and placeholders cannot help.",
-            lambda: figures.retrieval_by_layer(results, family, first, subset="no_shared_token"),
+            "The same among the pairs that share no token: names and placeholders cannot help.",
+            partial(curves.retrieval_by_layer, results, family, first, subset="no_shared_token"),
         ),
     ]
     if offset == "scored_pairs" and "other_half" in offsets:
@@ -183,7 +188,7 @@ def _retrieval(results: Results, family: str, title: str) -> Section:
             Figure(
                 f"{family}_retrieval_other_half",
                 "The same with the offset fitted on the half of the pairs that is not scored.",
-                lambda: figures.retrieval_by_layer(results, family, first, offset="other_half"),
+                partial(curves.retrieval_by_layer, results, family, first, offset="other_half"),
             )
         )
     shown.append(
@@ -191,14 +196,14 @@ def _retrieval(results: Results, family: str, title: str) -> Section:
             "published_retrieval",
             "Published, for comparison: RemBERT's figure 2, English to German over WMT16 pairs, "
             "12 layers, by width of the output table. Read off the figure: approximate.",
-            lambda: figures.published_retrieval(results),
+            partial(curves.published_retrieval, results),
         )
     )
     shown += (
         Figure(
             f"{family}_retrieval_{'_'.join(pair)}",
             f"{direction(*pair[1:])}, set {pair[0]}; lines as in the first figure.",
-            lambda pair=pair: figures.retrieval_by_layer(results, family, pair, small=True),
+            partial(curves.retrieval_by_layer, results, family, pair, small=True),
             small=True,
         )
         for pair in others
@@ -224,9 +229,10 @@ def _published(results: Results, family: str, title: str) -> Section:
         [
             Figure(
                 f"{family}_published",
-                "Our differences with 95% intervals, paired by seed. Green: agrees with the published "
-                "direction; red: disagrees at this scale; grey: inconclusive.",
-                lambda: figures.published_directions(results, family, metrics),
+                "Our differences with 95% intervals, paired by seed. Green disc: agrees with the "
+                "published direction; red cross: disagrees at this scale; grey diamond: "
+                "inconclusive.",
+                partial(bars.published_directions, results, family, metrics),
             )
         ],
         [presented.published_table(results, family)],
@@ -242,7 +248,7 @@ def _savings(results: Results) -> Section:
             Figure(
                 "savings_by_scale",
                 "One matrix as a share of the total with two tables, from the published shapes.",
-                lambda: figures.savings_by_scale(results),
+                partial(bars.savings_by_scale, results),
             )
         ],
         [presented.savings_table(results), presented.scale_table(results)],
@@ -258,7 +264,7 @@ def _rembert(results: Results) -> Section:
             Figure(
                 "rembert_parameters",
                 "Pretraining parameters counted from the shapes, against those printed.",
-                lambda: figures.rembert_differences(results),
+                partial(bars.rembert_differences, results),
             )
         ],
         [presented.rembert_table(results), presented.conventions_table(results)],
@@ -269,8 +275,10 @@ def markdown(table: Table) -> str:
     """A table as GitHub Markdown, its caption above."""
     from tabulate import tabulate
 
-    rows = [[cell.replace("|", "\\|") for cell in row] for row in table.rows]
-    body = tabulate(rows, table.header, "github", colalign=_alignment(table), disable_numparse=True)
+    header, *rows = [
+        [cell.replace("|", "\\|") for cell in row] for row in (table.header, *table.rows)
+    ]
+    body = tabulate(rows, header, "github", colalign=_alignment(table), disable_numparse=True)
     return f"{table.caption}\n\n{body}\n"
 
 
@@ -279,8 +287,13 @@ def latex(table: Table) -> str:
     from tabulate import tabulate
 
     body = tabulate(
-        table.rows, table.header, "latex_booktabs", colalign=_alignment(table), disable_numparse=True
+        table.rows,
+        table.header,
+        "latex_booktabs",
+        colalign=_alignment(table),
+        disable_numparse=True,
     )
+    body = body.replace("±", "$\\pm$")
     return f"% {table.caption}\n{body}\n"
 
 
@@ -316,7 +329,8 @@ def _lead(results: Results, family: str) -> str:
     seeds = rows[0]["seeds"].split()
     names = [plain(row["run"]) for row in rows]
     return (
-        f"{len(rows)} {family} ({', '.join(names)}), {len(seeds)} seed{'s' * (len(seeds) > 1)} each, "
+        f"{len(rows)} {family} ({', '.join(names)}), "
+        f"{len(seeds)} seed{'s' * (len(seeds) > 1)} each, "
         f"{rows[0]['layers']} layers, {rows[0]['width']} wide, {rows[0]['objective']} objective, "
         f"trained on {int(rows[0]['tokens']):,} tokens of {plain(rows[0]['corpus'])} "
         f"with {int(rows[0]['vocabulary']):,} vocabulary entries."

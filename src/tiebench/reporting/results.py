@@ -70,7 +70,9 @@ class Results:
         found = {r["layer"] for r in self.where("retrieval_summary", family=family)}
         return sorted(found - {"tokens"}, key=int)
 
-    def retrieval(self, family: str, run: str, pair: tuple[str, str, str], **cells: str) -> dict[str, Row]:
+    def retrieval(
+        self, family: str, run: str, pair: tuple[str, str, str], **cells: str
+    ) -> dict[str, Row]:
         """Summaries of accuracy by layer, for the headline's distance and offset unless given."""
         distance, offset = self.protocol
         wanted = {"distance": distance, "offset": offset, "subset": "all", **cells}

@@ -12,7 +12,7 @@ import evaluate
 import numpy as np
 
 
-class RetrievalAccuracy(evaluate.Metric):
+class RetrievalAccuracy(evaluate.Metric):  # type: ignore[misc]
     """Mean credit, and mean reciprocal rank of the best correct answer, group by group."""
 
     def _info(self) -> evaluate.MetricInfo:

@@ -1,0 +1,186 @@
+"""Figures of amounts and differences: published directions, parameters, savings, the corpus."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from tiebench.reporting.naming import PARTS, metric_name, plain
+from tiebench.reporting.plotting import COLOURS, GREY, WIDTH, legend, new_figure, wrapped
+from tiebench.reporting.results import Results, Row
+from tiebench.reporting.svg import TEXT
+
+VERDICTS = {
+    "agrees": (COLOURS[2], "o"),
+    "disagrees at this scale": (COLOURS[3], "X"),
+    "inconclusive": (GREY, "d"),
+}
+PART_COLOURS = {
+    "input_table": "#0077bb", "output_table": "#33bbee", "maps": "#ee3377",
+    "head": "#ee7733", "positions": "#cc3311", "body": "#8a8f96",
+}  # fmt: skip
+
+
+def published_directions(results: Results, family: str, metrics: Iterable[str]) -> Any:
+    """Our paired differences with intervals, one row per published comparison, by metric."""
+    rows: dict[str, dict[str, Row]] = {}
+    for row in results.where("published", family=family):
+        name = f"{row['first']} − {row['second']}"
+        rows.setdefault(row["metric"], {}).setdefault(name, row)
+    wanted = [metric for metric in metrics if metric in rows]
+    if not wanted:
+        return None
+    count = max(map(len, rows.values()))
+    figure, panels = new_figure(WIDTH, len(wanted) * (0.95 + 0.32 * count), len(wanted))
+    for axes, metric in zip(panels if len(wanted) > 1 else [panels], wanted, strict=True):
+        scale = 1 if metric == "loss" else 100
+        for y, row in enumerate(rows[metric].values()):
+            colour, marker = VERDICTS[row["verdict"]]
+            if row["low"]:
+                axes.hlines(y, scale * float(row["low"]), scale * float(row["high"]), color=colour)
+            axes.plot(
+                scale * float(row["difference"]), y, color=colour, marker=marker, markersize=6
+            )
+        names = [wrapped(name) for name in rows[metric]]
+        axes.set_yticks(range(len(names)), names, fontsize=8)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.axvline(0, color=TEXT, linewidth=0.8)
+        axes.grid(axis="y", visible=False)
+        better = next(iter(rows[metric].values()))["better"]
+        axes.set_title(metric_name(metric), loc="right", fontsize=9)
+        axes.set_xlabel(f"{'nats' if metric == 'loss' else 'points'} ({better} is better)")
+    return figure
+
+
+def parameters_of_runs(results: Results, family: str) -> Any:
+    """Stacked bars: parameters by part, at pretraining and at fine-tuning."""
+    counts: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in results.where("parameters", family=family):
+        counts[row["run"]][row["metric"]] = float(row["value"]) / 1e6
+    runs = [row["run"] for row in results.runs(family) if row["trained"] == "true"]
+    runs = runs or list(counts)
+    figure, axes = new_figure(WIDTH, 1.3 + 0.66 * len(runs))
+    for part, label in PARTS.items():
+        axes.barh(0, 0, color=PART_COLOURS[part], label=label)
+    for index, run in enumerate(runs):
+        for y, dropped in ((index - 0.19, ()), (index + 0.19, ("output_table", "head"))):
+            left = 0.0
+            for part in PARTS:
+                width = 0.0 if part in dropped else counts[run][part]
+                if width:
+                    axes.barh(y, width, 0.34, left=left, color=PART_COLOURS[part])
+                    left += width
+            name = "fine-tuning" if dropped else "pretraining"
+            axes.annotate(
+                f"{left:.2f}M, {name}", (left, y), xytext=(3, 0), textcoords="offset points",
+                va="center", fontsize=8,
+            )  # fmt: skip
+    axes.set_yticks(range(len(runs)), [wrapped(plain(run), 14) for run in runs])
+    axes.set_ylim(len(runs) - 0.5, -0.5)
+    axes.set_xlim(0, 1.6 * max(counts[run]["pretraining"] for run in runs))
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("parameters (millions)")
+    legend(figure, axes, 3)
+    return figure
+
+
+def savings_by_scale(results: Results) -> Any:
+    """What tying saves against model size, and the tutorial's printed shares."""
+    figure, axes = new_figure(WIDTH, 3.4)
+    for ties, face, label in (
+        ("true", COLOURS[0], "ties as shipped"),
+        ("false", "none", "ships two tables"),
+    ):
+        rows = list(results.where("savings_by_scale", ties_as_shipped=ties))
+        x = [float(row["tied_total"]) for row in rows]
+        y = [float(row["saving_percent"]) for row in rows]
+        axes.scatter(x, y, s=28, facecolors=face, edgecolors=COLOURS[0], label=label, zorder=3)
+        for row, *at in zip(rows, x, y, strict=True):
+            axes.annotate(row["model"], at, xytext=(5, 3), textcoords="offset points", fontsize=8)
+    scale = {"M": 1e6, "B": 1e9}
+    printed = list(results.where("parameter_savings", place="table"))
+    axes.scatter(
+        [float(row["label"][:-1]) * scale[row["label"][-1]] for row in printed],
+        [float(row["printed_share_percent"]) for row in printed],
+        marker="x", color=COLOURS[1], s=30, label="printed in the tutorial", zorder=4,
+    )  # fmt: skip
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high * 4)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("parameters with one table")
+    axes.set_ylabel("saved by tying (% of untied total)")
+    legend(figure, axes)
+    return figure
+
+
+def rembert_differences(results: Results) -> Any:
+    """How far two ways to count are from RemBERT's printed pretraining figures, in percent."""
+    rows = results["rembert_parameters"]
+    figure, axes = new_figure(WIDTH, 1.2 + 0.27 * len(rows))
+    for kind, colour, marker, label in (
+        ("best", COLOURS[0], "o", "tables and blocks only"),
+        ("full", COLOURS[1], "s", "every parameter"),
+    ):
+        x = [float(row[f"{kind}_pretraining_difference_percent"]) for row in rows]
+        axes.scatter(x, range(len(rows)), color=colour, marker=marker, s=22, label=label, zorder=3)
+    axes.axvline(0, color=TEXT, linewidth=0.8)
+    names = [
+        row["row"].replace(" as printed in table 14", "").replace(" as in the checkpoint", "")
+        for row in rows
+    ]
+    axes.set_yticks(
+        range(len(rows)),
+        [f"{n} (T{r['table'].replace(' ', '')})" for n, r in zip(names, rows, strict=True)],
+        fontsize=8,
+    )
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("counted minus printed, pretraining (%)")
+    legend(figure, axes)
+    return figure
+
+
+def corpus_strings(results: Results, corpus: str) -> Any:
+    """Strings read, by what became of them, a bar per language."""
+    rows = [row for row in results.where("corpus", corpus=corpus) if row["language"] != "all"]
+    languages = list(dict.fromkeys(row["language"] for row in rows if row["part"] == "read"))
+    kept: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in rows:
+        if row["part"] == "dropped":
+            kept[row["metric"]][row["language"]] = float(row["value"])
+        elif row["metric"] == "strings" and row["part"] in ("train", "valid"):
+            kept[row["part"]][row["language"]] = float(row["value"])
+    heldout = float(next(results.where("corpus", corpus=corpus, part="heldout"))["value"])
+    if heldout:
+        kept["heldout"] = dict.fromkeys(languages, heldout)
+    first = [part for part in ("train", "valid", "heldout") if part in kept]
+    dropped = sorted(set(kept) - set(first), key=lambda p: -sum(kept[p].values()))
+    for part in dropped[3:]:
+        for language, strings in kept.pop(part).items():
+            rest = kept["other reasons"]
+            rest[language] = rest.get(language, 0.0) + strings
+    order = first + dropped[:3] + [part for part in ("other reasons",) if part in kept]
+    colours = ("#0077bb", "#33bbee", "#009988", "#8a8f96", "#ee7733", "#cc3311", "#ee3377")
+    figure, axes = new_figure(WIDTH, 1.5 + 0.3 * len(languages) + 0.14 * len(order))
+    for y, language in enumerate(languages):
+        left = 0.0
+        for part, colour in zip(order, colours[: len(order)], strict=True):
+            width = kept[part].get(language, 0.0) / 1e3
+            axes.barh(
+                y, width, 0.66, left=left, color=colour, label=None if y else _part_name(part)
+            )
+            left += width
+    axes.set_yticks(range(len(languages)), languages)
+    axes.set_ylim(len(languages) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("strings (thousands)")
+    legend(figure, axes, 2)
+    return figure
+
+
+def _part_name(part: str) -> str:
+    names = {"train": "training", "valid": "validation", "heldout": "held out"}
+    if part in names:
+        return names[part]
+    return f"dropped: {plain(part)}"

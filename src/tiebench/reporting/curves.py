@@ -1,0 +1,153 @@
+"""Figures of curves: loss against tokens, loss by group, retrieval by layer.
+
+A band is the t interval over seeds; with one seed there is none. A figure is None when the report
+has nothing to draw.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiebench.analysis.statistics import mean_interval
+from tiebench.reporting.naming import direction, language, plain
+from tiebench.reporting.plotting import DASHES, MARKERS, legend, new_figure, run_styles
+from tiebench.reporting.results import Results, Row
+from tiebench.reporting.svg import TEXT
+
+Pair = tuple[str, str, str]
+
+PUBLISHED = ("#6a45ab", "#8e6cc9", "#a98fd8")
+"""Colours of published curves, none of which is a run's."""
+
+
+def learning_curves(results: Results, family: str, metric: str) -> Any:
+    """Loss against tokens: mean over seeds, its interval as a band, each seed as a thin line."""
+    figure, axes = new_figure()
+    styles, ends = run_styles(results, family), []
+    for run, style in styles.items():
+        by_tokens: dict[int, list[float]] = defaultdict(list)
+        by_seed: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for row in results.where("learning_curves", family=family, run=run, metric=metric):
+            by_tokens[int(row["tokens"])].append(float(row["value"]))
+            by_seed[row["seed"]].append((int(row["tokens"]) / 1e6, float(row["value"])))
+        if len(by_tokens) < 2:  # as initialized: no curve
+            continue
+        tokens = sorted(by_tokens)
+        estimates = [mean_interval(by_tokens[t]) for t in tokens]
+        x = [t / 1e6 for t in tokens]
+        ends.append(estimates[-1].mean)
+        if len(by_seed) > 1:
+            for curve in by_seed.values():
+                axes.plot(*zip(*curve, strict=True), color=style["color"], linewidth=0.4, alpha=0.5)
+            low = [e.mean if e.low is None else e.low for e in estimates]
+            high = [e.mean if e.high is None else e.high for e in estimates]
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.16, linewidth=0)
+        axes.plot(
+            x, [e.mean for e in estimates], label=plain(run),
+            color=style["color"], linestyle=style["linestyle"],
+        )  # fmt: skip
+    unigram = next(results.where("language_modeling", family=family, metric="unigram_loss"))
+    level = float(unigram["value"])
+    axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (3, 2)), label="unigram")
+    if not ends:
+        return None
+    span = max(level, *ends) - min(ends)
+    axes.set_ylim(min(ends) - 0.08 * span, max(level, *ends) + 0.3 * span)
+    axes.set_xlabel("training tokens (millions)")
+    axes.set_ylabel("nats per predicted token")
+    legend(figure, axes)
+    return figure
+
+
+def loss_by_group(results: Results, family: str, group: str) -> Any:
+    """Validation loss by `language`, or by how often the token occurs in training (`bin`)."""
+    held = {"language": "all", "bin": "all"}
+    del held[group]
+    found: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in results.where("language_modeling_summary", family=family, metric="loss", **held):
+        if row[group] != "all":
+            found[row["run"]][row[group]] = row
+    groups = list(next(iter(found.values()), {}))
+    if not groups:
+        return None
+    figure, axes = new_figure()
+    trained = {row["run"] for row in results.runs(family) if row["trained"] == "true"}
+    for run, style in run_styles(results, family).items():
+        if group == "language" and run not in trained:
+            continue
+        points = [(x, found[run][key]) for x, key in enumerate(groups)]
+        _line(axes, points, plain(run), style | ({"linestyle": ""} if group == "language" else {}))
+    names = [language(key) if group == "language" else key for key in groups]
+    axes.set_xticks(range(len(groups)), names, fontsize=9)
+    axes.margins(x=0.08)
+    axes.set_xlabel("" if group == "language" else "occurrences of the token in the training part")
+    axes.set_ylabel("nats per predicted token")
+    legend(figure, axes)
+    return figure
+
+
+def _line(
+    axes: Any,
+    points: Sequence[tuple[float, Row]],
+    label: str,
+    style: Mapping[str, Any],
+    scale: float = 1.0,
+) -> None:
+    """Means of summary rows, joined unless the style has no line, with their intervals."""
+    if not points:
+        return
+    x = [position for position, _ in points]
+    axes.plot(x, [scale * float(row["mean"]) for _, row in points], label=label, **style)
+    if not all(row["low"] for _, row in points):
+        return
+    low, high = ([scale * float(row[end]) for _, row in points] for end in ("low", "high"))
+    if style["linestyle"]:
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.14, linewidth=0)
+    else:
+        axes.vlines(x, low, high, color=style["color"])
+
+
+def retrieval_by_layer(
+    results: Results, family: str, pair: Pair, *, small: bool = False, **cells: str
+) -> Any:
+    """Accuracy by layer; the bag of tokens as a level, untrained runs in grey."""
+    figure, axes = new_figure(3.2, 2.3) if small else new_figure()
+    layers = results.layers(family)
+    bag: Row | None = None
+    for run, style in run_styles(results, family).items():
+        found = results.retrieval(family, run, pair, **cells)
+        bag = bag or found.get("tokens")
+        _line(axes, [(int(x), found[x]) for x in layers if x in found], plain(run), style, 100)
+    if bag:
+        level = 100 * float(bag["mean"])
+        axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (1, 1.5)), label="bag of tokens")
+    axes.set_xticks(range(len(layers)))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("layer (0: embedding)")
+    axes.set_ylabel("accuracy (%)")
+    if small:
+        axes.set_title(direction(*pair[1:]))
+    else:
+        legend(figure, axes)
+    return figure
+
+
+def published_retrieval(results: Results) -> Any:
+    """RemBERT's figure 2 (read off, approximate)."""
+    figure, axes = new_figure()
+    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for row in results["published_curves"]:
+        curves[row["output_width"]].append((int(row["layer"]), float(row["accuracy_percent"])))
+    for (width, curve), colour, marker in zip(curves.items(), PUBLISHED, MARKERS, strict=False):
+        axes.plot(
+            *zip(*curve, strict=True), color=colour, marker=marker,
+            linestyle=DASHES[1], label=f"output width {width}",
+        )  # fmt: skip
+    axes.set_xticks(range(1, 13))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("accuracy (%)")
+    legend(figure, axes)
+    return figure

@@ -1,0 +1,56 @@
+"""What the figures share: colours of runs, legends, and the size of a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiebench.reporting.results import Results
+
+COLOURS = ("#0077bb", "#ee7733", "#009988", "#cc3311", "#ee3377", "#33bbee")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)))
+GREY = "#8a8f96"
+"""Untrained runs, and what is not in question."""
+
+WIDTH, HEIGHT = 4.7, 3.2
+"""Inches: text is legible at the width of a phone, and two stand side by side on a desktop."""
+
+
+def run_styles(results: Results, family: str) -> dict[str, dict[str, Any]]:
+    """Colour, marker and dash of each run, the same in every figure; untrained runs are grey."""
+    styles: dict[str, dict[str, Any]] = {}
+    trained = 0
+    for row in results.runs(family):
+        if row["trained"] == "true":
+            styles[row["run"]] = {
+                "color": COLOURS[trained % len(COLOURS)],
+                "marker": MARKERS[trained % len(MARKERS)],
+                "linestyle": DASHES[trained // len(COLOURS) % len(DASHES)],
+            }
+            trained += 1
+        else:
+            dash = DASHES[1 + (len(styles) - trained) % 2]
+            styles[row["run"]] = {"color": GREY, "marker": "x", "linestyle": dash}
+    return styles
+
+
+def new_figure(width: float = WIDTH, height: float = HEIGHT, rows: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes, one above the other."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots(rows, 1)
+
+
+def legend(figure: Any, axes: Any, columns: int = 2) -> None:
+    """A legend above the axes."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=columns, handlelength=2.2)
+
+
+def wrapped(text: str, width: int = 26) -> str:
+    """Text in lines of at most `width` characters."""
+    from textwrap import fill
+
+    return fill(text, width)

@@ -1,0 +1,317 @@
+"""Scoring: exact numbers from outcomes, exactly the cells that params.yaml names, same bytes."""
+
+import json
+import logging
+import runpy
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from tiebench.analysis.published import compare, relative, verdict
+from tiebench.analysis.tables import read_table
+from tiebench.errors import DataError
+from tiebench.evaluation.cells import cells, read_outcomes, strays
+from tiebench.evaluation.score import published_protocol, score
+from tiebench.evaluation.settings import RetrievalSettings
+from tiebench.evaluation.summaries import summarize
+from tiebench.settings import Params
+
+FAKE = runpy.run_path(str(Path(__file__).parents[1] / "reporting" / "artefacts.py"))
+SMALL = {"runs": ("tied", "untied", "untrained"), "seeds": (0, 1), "languages": ("en", "de")}
+
+
+def small_params(**changed: object) -> Params:
+    return FAKE["make_params"](**{**SMALL, "pool": 30, **changed})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the artefacts of every cell, scored once."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        FAKE["write_artefacts"](small_params())
+        score(small_params())
+    return folder
+
+
+@pytest.fixture
+def workspace(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy to damage, as the working folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(folder: Path, name: str) -> list[dict[str, str]]:
+    return read_table(folder / "reports" / "small" / "tables" / f"{name}.csv", mend="")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    report = folder / "reports" / "small"
+    return {str(p.relative_to(report)): p.read_bytes() for p in report.rglob("*") if p.is_file()}
+
+
+def test_retrieval_equals_the_outcomes(made: Path) -> None:
+    wanted = {
+        "run": "untied", "seed": "1", "source": "de", "target": "en",
+        "layer": "2", "distance": "cosine", "offset": "other_half",
+    }  # fmt: skip
+    outcomes = parquet.read_table(
+        made / "evals/small/retrieval/home-untied-s1/outcomes.parquet"
+    ).to_pandas()
+    for key, value in wanted.items():
+        if key in outcomes:
+            outcomes = outcomes[outcomes[key] == value]
+    rows = [r for r in table(made, "retrieval") if all(r[k] == v for k, v in wanted.items())]
+    assert len(outcomes) == 30 and len(rows) == 4
+    for row in rows:
+        held = outcomes if row["subset"] == "all" else outcomes[~outcomes["shares_token"]]
+        value = held["credit"] if row["metric"] == "accuracy" else 1 / held["rank"]
+        assert float(row["value"]) == pytest.approx(value.mean(), rel=1e-6)
+        assert int(row["n"]) == len(held)
+
+
+def test_tables_have_a_row_for_every_number(made: Path) -> None:
+    assert len(table(made, "retrieval")) == 6 * 2 * 6 * 2 * 3 * 2 * 2
+    language_modeling = table(made, "language_modeling")
+    assert {(r["language"], r["bin"]) for r in language_modeling} == {
+        ("all", "all"), ("en", "all"), ("de", "all"),
+        *(("all", b) for b in ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")),
+    }  # fmt: skip
+    curves = table(made, "learning_curves")
+    assert {r["seed"] for r in curves} == {"0", "1"}
+    assert [r["metric"] for r in curves if r["run"] == "untrained"] == ["validation_loss"] * 2
+    parameters = {(r["run"], r["metric"]): int(r["value"]) for r in table(made, "parameters")}
+    assert parameters["untied", "output_table"] == 8192 * 128
+    assert parameters["tied", "output_table"] == 0
+    assert parameters["tied", "fine_tuning"] == parameters["untied", "fine_tuning"]
+
+
+def test_metrics_are_means_over_seeds(made: Path) -> None:
+    metrics = json.loads((made / "reports/small/metrics.json").read_text())["encoders"]
+    losses = [
+        json.loads((made / f"runs/small/encoders/tied-s{s}/metrics.json").read_text())
+        for s in (0, 1)
+    ]
+    mean = np.mean([held["validation"]["loss"] for held in losses])
+    assert metrics["tied"]["loss"] == pytest.approx(mean, rel=1e-6)
+    best, last = (metrics["tied"][f"retrieval_home_en_de_{x}"] for x in ("best", "last"))
+    assert metrics["tied"]["retrieval_home_en_de_drop"] == pytest.approx(best - last, abs=1e-6)
+    assert set(metrics) == {"tied", "untied", "untrained"}
+
+
+def test_summary_pairs_with_the_baseline(made: Path) -> None:
+    rows = {(r["run"], r["metric"]): r for r in table(made, "summary")}
+    tied, untied = rows["tied", "loss"], rows["untied", "loss"]
+    assert tied["difference"] == "" and untied["baseline"] == "tied"
+    expected = float(untied["mean"]) - float(tied["mean"])
+    assert float(untied["difference"]) == pytest.approx(expected, abs=1e-6)
+    assert untied["varies"] == "seeds" and untied["seeds"] == "2"
+
+
+def test_same_bytes_again(workspace: Path) -> None:
+    before = files(workspace)
+    score(small_params())
+    assert files(workspace) == before
+
+
+def test_a_dropped_run_and_seed_shrink_the_tables(workspace: Path) -> None:
+    params = small_params(runs=("tied", "untied"), seeds=(1,))
+    (workspace / "reports/small/tables/old.csv").write_text("a\n1\n")
+    score(params)
+    assert {(r["run"], r["seed"]) for r in table(workspace, "retrieval")} == {
+        ("tied", "1"), ("untied", "1"),
+    }  # fmt: skip
+    summary = table(workspace, "summary")
+    assert {r["seeds"] for r in summary} == {"1"} and {r["low"] for r in summary} == {""}
+    assert not (workspace / "reports/small/tables/old.csv").exists()
+
+
+def test_strays_are_named_and_ignored(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = files(workspace)
+    for stray in ("runs/small/encoders/gone-s0", "evals/small/retrieval/home-gone-s0"):
+        (workspace / stray).mkdir()
+        (workspace / stray / "metrics.json").write_text("{")
+    with caplog.at_level(logging.WARNING):
+        score(small_params())
+    assert "runs/small/encoders/gone-s0 is not a cell" in caplog.text
+    assert "evals/small/retrieval/home-gone-s0 is not a cell" in caplog.text
+    assert files(workspace) == before
+
+
+def test_no_strays_among_the_cells(workspace: Path) -> None:
+    assert strays(small_params()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("runs/small/encoders/untied-s1/metrics.json", "pretrain_encoders@home-untied-1"),
+        ("runs/small/encoders/tied-s0/history.csv", "pretrain_encoders@home-tied-0"),
+        ("evals/small/retrieval/home-tied-s1/outcomes.parquet", "retrieval@home-tied-1"),
+        ("evals/small/accounting/parameter_savings.csv", "accounting"),
+        ("data/home/meta.json", "prepare@home"),
+    ],
+)
+def test_a_missing_artefact_names_file_and_command(
+    workspace: Path, path: str, command: str
+) -> None:
+    (workspace / path).unlink()
+    with pytest.raises(DataError) as caught:
+        score(small_params())
+    assert caught.value.subject == path
+    assert caught.value.found == "no such file"
+    assert f"dvc repro {command}" in caught.value.mend
+
+
+def test_a_missing_cell_is_an_error_even_where_others_remain(workspace: Path) -> None:
+    with pytest.raises(DataError, match=r"tied-s2/metrics\.json.*pretrain_encoders@home-tied-2"):
+        score(small_params(seeds=(0, 1, 2)))
+
+
+def edit(path: Path, **changed: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+def test_a_run_of_other_settings_is_refused(workspace: Path) -> None:
+    path = workspace / "runs/small/encoders/untied-s0/metrics.json"
+    held = json.loads(path.read_text())["parameters"]
+    edit(path, parameters={**held, "body": held["body"] + 1})
+    with pytest.raises(DataError, match="as params.yaml gives"):
+        score(small_params())
+
+
+def test_metrics_without_a_key_or_of_another_seed(workspace: Path) -> None:
+    path = workspace / "runs/small/encoders/untied-s0/metrics.json"
+    edit(path, seed=7)
+    with pytest.raises(DataError, match="found seed 7; expected seed 0"):
+        score(small_params())
+    path.write_text("{}")
+    with pytest.raises(DataError, match="no key 'objective'"):
+        score(small_params())
+    path.write_text("{")
+    with pytest.raises(DataError, match="broken JSON"):
+        score(small_params())
+
+
+def test_damaged_outcomes(workspace: Path) -> None:
+    params = small_params()
+    cell = next(cells(params))
+    path = cell.outcomes("home")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"expected a Parquet file.*retrieval@home-tied-0"):
+        read_outcomes(cell, "home")
+    path.write_bytes(whole)
+    parquet.write_table(parquet.read_table(path).drop(["credit"]), path)
+    with pytest.raises(DataError, match="no column 'credit'"):
+        read_outcomes(cell, "home")
+    shutil.copy(path.parents[1] / "home-tied-s1" / path.name, path)
+    parquet.write_table(parquet.read_table(path).slice(0, 0), path)
+    with pytest.raises(DataError, match="no rows"):
+        read_outcomes(cell, "home")
+
+
+def test_outcomes_of_another_set_are_refused(workspace: Path) -> None:
+    path = next(cells(small_params())).outcomes("home")
+    held = parquet.read_table(path)
+    other = held.set_column(0, "set", [["pud"] * len(held)])
+    parquet.write_table(other, path)
+    with pytest.raises(DataError, match="found set pud; expected home"):
+        score(small_params())
+
+
+def test_a_history_without_a_column(workspace: Path) -> None:
+    path = workspace / "runs/small/encoders/tied-s1/history.csv"
+    path.write_text(path.read_text().replace("validation_loss", "valid"))
+    with pytest.raises(DataError, match="no column 'validation_loss'"):
+        score(small_params())
+
+
+def test_metric_counts_credit_and_rank_by_group(tmp_path: Path) -> None:
+    from tiebench.evaluation.metrics.retrieval_accuracy import RetrievalAccuracy
+
+    metric = RetrievalAccuracy(cache_dir=str(tmp_path))
+    credits, ranks = [1.0, 0.5, 0.0, 0.0], [1, 2, 4, 10]
+    found = metric.compute(
+        credits=credits, ranks=ranks, groups=np.array([0, 0, 2, 2]), group_count=3
+    )
+    assert found["n"].tolist() == [2, 0, 2]
+    assert found["accuracy"][[0, 2]].tolist() == [0.75, 0.0] and np.isnan(found["accuracy"][1])
+    assert found["reciprocal_rank"][[0, 2]] == pytest.approx([0.75, 0.175])
+    overall = metric.compute(credits=credits, ranks=ranks)
+    assert overall == {"accuracy": 0.375, "reciprocal_rank": pytest.approx(0.4625), "n": 4}
+
+
+def test_metric_loads_by_path_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import evaluate
+
+    from tiebench.evaluation.metrics import retrieval_accuracy
+
+    monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", True)
+    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    metric = evaluate.load(retrieval_accuracy.__file__, cache_dir=str(tmp_path))
+    assert metric.compute(credits=[1.0, 0.0], ranks=[1, 2])["accuracy"] == 0.5
+
+
+def test_headline_is_the_published_protocol_where_it_was_run() -> None:
+    def settings(distances: list[str], offsets: list[str]) -> RetrievalSettings:
+        return RetrievalSettings.model_validate(
+            {"sets": ["a"], "pool": 2, "distances": distances, "offsets": offsets}
+        )
+
+    both = settings(["cosine", "l2"], ["none", "scored_pairs"])
+    assert published_protocol(both) == ("l2", "scored_pairs")
+    assert published_protocol(settings(["cosine"], ["other_half"])) == ("cosine", "other_half")
+
+
+def test_summary_uses_the_seeds_that_both_runs_have() -> None:
+    values = {("a", 0): 1.0, ("a", 1): 2.0, ("b", 0): 1.5, ("b", 2): 9.0}
+    rows = [
+        {"family": "f", "run": run, "seed": seed, "metric": "loss", "value": value}
+        for (run, seed), value in values.items()
+    ]
+    found = {row["run"]: row for row in summarize(rows, (), {"f": "a"})}
+    assert found["b"]["difference"] == 0.5 and found["b"]["difference_low"] is None
+    assert found["b"]["seeds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("ours", "published", "expected"),
+    [
+        (1, 1, "agrees"),
+        (-1, 1, "disagrees at this scale"),
+        (0, 1, "inconclusive"),
+        (1, 0, "inconclusive"),
+    ],
+)
+def test_verdicts(ours: int, published: int, expected: str) -> None:
+    assert verdict(ours, published) == expected
+
+
+def test_comparisons_need_both_rows_trained_on_the_familys_body() -> None:
+    def run(name: str, **changed: object) -> dict[str, object]:
+        held = {
+            "family": "encoders", "run": name, "trained": True, "other_body": False,
+            "objective": "masked", "tied": False, "input_width": 16, "output_width": 16,
+            "width": 16,
+        }  # fmt: skip
+        return {**held, **changed}
+
+    def values(name: str, losses: list[float]) -> list[dict[str, object]]:
+        return [
+            {"family": "encoders", "run": name, "seed": s, "metric": "loss", "value": value}
+            for s, value in enumerate(losses)
+        ]
+
+    runs = [run("one", tied=True), run("deep", other_body=True), run("two")]
+    scores = values("one", [3.0, 3.1, 2.9]) + values("two", [2.5, 2.61, 2.4])
+    (row,) = compare(runs, scores, None)
+    assert (row["first_run"], row["second_run"], row["metric"]) == ("two", "one", "loss")
+    assert row["verdict"] == "agrees" and row["better"] == "lower"
+    assert list(compare([runs[0], run("two", trained=False)], scores, None)) == []
+    assert [relative(width, 16) for width in (8, 16, 48)] == ["narrow", "body", "wide"]
