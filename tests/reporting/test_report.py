@@ -1,4 +1,4 @@
-"""The page: self-contained, deterministic, the same content as the tables, at any number of seeds."""
+"""The page: self-contained, deterministic, what the tables say, at any number of seeds."""
 
 import re
 import runpy
@@ -13,8 +13,14 @@ from tiebench.errors import DataError
 from tiebench.evaluation.score import score
 from tiebench.reporting import findings
 from tiebench.reporting.naming import (
-    difference, direction, joined, metric_name, number, signed, with_interval,
-)  # fmt: skip
+    difference,
+    direction,
+    joined,
+    metric_name,
+    number,
+    signed,
+    with_interval,
+)
 from tiebench.reporting.presented import Table, savings_table
 from tiebench.reporting.report import latex, markdown, render, sections
 from tiebench.reporting.results import read_results
