@@ -281,16 +281,17 @@ def test_summary_uses_the_seeds_that_both_runs_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "published", "expected"),
+    ("arguments", "expected"),
     [
-        (1, 1, "agrees"),
-        (-1, 1, "disagrees at this scale"),
-        (0, 1, "inconclusive"),
-        (1, 0, "inconclusive"),
+        ((1, 1, 5, True), ("agrees", "")),
+        ((-1, 1, 5, True), ("disagrees at this scale", "")),
+        ((0, 1, 5, True), ("inconclusive", "the interval includes zero")),
+        ((1, 1, 4, True), ("inconclusive", "fewer than 5 seeds")),
+        ((1, 1, 5, False), ("inconclusive", "not below the unigram loss")),
     ],
 )
-def test_verdicts(ours: int, published: int, expected: str) -> None:
-    assert verdict(ours, published) == expected
+def test_verdicts(arguments: tuple[int, int, int, bool], expected: tuple[str, str]) -> None:
+    assert verdict(*arguments) == expected
 
 
 def test_comparisons_need_both_rows_trained_on_the_familys_body() -> None:
@@ -304,12 +305,14 @@ def test_comparisons_need_both_rows_trained_on_the_familys_body() -> None:
 
     def values(name: str, losses: list[float]) -> list[dict[str, object]]:
         return [
-            {"family": "encoders", "run": name, "seed": s, "metric": "loss", "value": value}
-            for s, value in enumerate(losses)
+            {"family": "encoders", "run": name, "seed": s, "metric": metric, "value": value}
+            for s, loss in enumerate(losses)
+            for metric, value in (("loss", loss), ("unigram_loss", 4.0))
         ]
 
     runs = [run("one", tied=True), run("deep", other_body=True), run("two")]
-    scores = values("one", [3.0, 3.1, 2.9]) + values("two", [2.5, 2.61, 2.4])
+    scores = values("one", [3.0, 3.1, 2.9, 3.0, 3.0])
+    scores += values("two", [2.5, 2.61, 2.4, 2.5, 2.52])
     (row,) = compare(runs, scores, None)
     assert (row["first_run"], row["second_run"], row["metric"]) == ("two", "one", "loss")
     assert row["verdict"] == "agrees" and row["better"] == "lower"

@@ -16,8 +16,11 @@ Row = dict[str, Any]
 COMPARISONS = (
     "family", "first", "second", "first_run", "second_run",
     "measure", "source", "published_first", "published_second", "published_difference",
-    "metric", "better", "seeds", "difference", "low", "high", "detectable", "verdict",
+    "metric", "better", "seeds", "difference", "low", "high", "detectable", "verdict", "reason",
 )  # fmt: skip
+MINIMUM_SEEDS = 5
+"""Fewer paired seeds decide nothing: at two the interval is 12.7 standard errors to each side."""
+
 CURVES = ("output_width", "layer", "accuracy_percent")
 
 
@@ -30,9 +33,8 @@ def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) ->
         retrieval: start of the name of the retrieval metrics compared; None without any.
 
     Yields:
-        Rows with COMPARISONS. `verdict` is about direction alone, at our scale: `agrees` or
-        `disagrees at this scale` when the interval of our paired difference excludes zero, else
-        `inconclusive`.
+        Rows with COMPARISONS. `verdict` is about direction alone, at our scale: `agrees`,
+        `disagrees at this scale`, or `inconclusive` with the reason.
     """
     held = read_data(PUBLISHED_RESULTS)
     values: dict[tuple[str, str, str], dict[int, float]] = {}
@@ -64,7 +66,13 @@ def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) ->
                         "published_second": printed[1],
                         "published_difference": round(printed[0] - printed[1], 6),
                         "metric": metric,
-                        **_ours(ours[0], ours[1], short in held["lower_is_better"], printed),
+                        **_ours(
+                            ours[0],
+                            ours[1],
+                            short in held["lower_is_better"],
+                            printed,
+                            all(_learned(values, family, matched[x]) for x in (first, second)),
+                        ),
                     }
 
 
@@ -79,13 +87,26 @@ def _metric(short: str, retrieval: str | None) -> str:
     return short.replace("retrieval", retrieval or "retrieval", 1)
 
 
+def _learned(values: Mapping[tuple[str, str, str], Any], family: str, run: str) -> bool:
+    """Whether a run predicts better than token frequencies do, in the mean over its seeds."""
+    losses = (values[family, run, metric].values() for metric in ("loss", "unigram_loss"))
+    loss, unigram = (sum(held) / len(held) for held in losses)
+    return bool(loss < unigram)
+
+
 def _ours(
-    first: Mapping[int, float], second: Mapping[int, float], lower: bool, printed: list[float]
+    first: Mapping[int, float],
+    second: Mapping[int, float],
+    lower: bool,
+    printed: list[float],
+    learned: bool,
 ) -> Row:
     seeds = [seed for seed in first if seed in second]
     difference = paired_difference([first[s] for s in seeds], [second[s] for s in seeds])
-    better = -difference.sign if lower else difference.sign
     published = (printed[0] > printed[1]) - (printed[0] < printed[1])
+    said, reason = verdict(
+        -difference.sign if lower else difference.sign, published, difference.n, learned
+    )
     return {
         "better": "lower" if lower else "higher",
         "seeds": difference.n,
@@ -93,15 +114,27 @@ def _ours(
         "low": difference.low,
         "high": difference.high,
         "detectable": difference.detectable,
-        "verdict": verdict(better, published),
+        "verdict": said,
+        "reason": reason,
     }
 
 
-def verdict(ours: int, published: int) -> str:
-    """The verdict for signs 1, 0 or -1 of our interval and of the published difference."""
+def verdict(ours: int, published: int, seeds: int, learned: bool) -> tuple[str, str]:
+    """The verdict on a direction, and why there is none.
+
+    Args:
+        ours: 1 or -1 when the interval of our difference is above or below zero, else 0.
+        published: sign of the published difference.
+        seeds: pairs behind our interval.
+        learned: both runs are below the unigram loss.
+    """
+    if not learned:
+        return "inconclusive", "not below the unigram loss"
+    if seeds < MINIMUM_SEEDS:
+        return "inconclusive", f"fewer than {MINIMUM_SEEDS} seeds"
     if not ours or not published:
-        return "inconclusive"
-    return "agrees" if ours == published else "disagrees at this scale"
+        return "inconclusive", "the interval includes zero"
+    return ("agrees" if ours == published else "disagrees at this scale"), ""
 
 
 def _matched(runs: Iterable[Row], configurations: Mapping[str, Row]) -> dict[str, dict[str, str]]:

@@ -73,7 +73,7 @@ def parameters_of_runs(results: Results, family: str) -> Any:
                     left += width
             name = "fine-tuning" if dropped else "pretraining"
             axes.annotate(
-                f"{left:.2f}M, {name}", (left, y), xytext=(3, 0), textcoords="offset points",
+                f"{left:.3g}M, {name}", (left, y), xytext=(3, 0), textcoords="offset points",
                 va="center", fontsize=8,
             )  # fmt: skip
     axes.set_yticks(range(len(runs)), [wrapped(plain(run), 14) for run in runs])

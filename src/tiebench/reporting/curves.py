@@ -26,17 +26,19 @@ def learning_curves(results: Results, family: str, metric: str) -> Any:
     """Loss against tokens: mean over seeds, its interval as a band, each seed as a thin line."""
     figure, axes = new_figure()
     styles, ends = run_styles(results, family), []
+    most = max(int(row["tokens"]) for row in results.where("learning_curves", family=family))
+    unit, word = (1e6, "millions") if most >= 1e6 else (1e3, "thousands")
     for run, style in styles.items():
         by_tokens: dict[int, list[float]] = defaultdict(list)
         by_seed: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for row in results.where("learning_curves", family=family, run=run, metric=metric):
             by_tokens[int(row["tokens"])].append(float(row["value"]))
-            by_seed[row["seed"]].append((int(row["tokens"]) / 1e6, float(row["value"])))
+            by_seed[row["seed"]].append((int(row["tokens"]) / unit, float(row["value"])))
         if len(by_tokens) < 2:  # as initialized: no curve
             continue
         tokens = sorted(by_tokens)
         estimates = [mean_interval(by_tokens[t]) for t in tokens]
-        x = [t / 1e6 for t in tokens]
+        x = [t / unit for t in tokens]
         ends.append(estimates[-1].mean)
         if len(by_seed) > 1:
             for curve in by_seed.values():
@@ -53,9 +55,10 @@ def learning_curves(results: Results, family: str, metric: str) -> Any:
     axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (3, 2)), label="unigram")
     if not ends:
         return None
-    span = max(level, *ends) - min(ends)
-    axes.set_ylim(min(ends) - 0.08 * span, max(level, *ends) + 0.3 * span)
-    axes.set_xlabel("training tokens (millions)")
+    if max(ends) < level:
+        span = level - min(ends)
+        axes.set_ylim(min(ends) - 0.1 * span, level + 0.3 * span)
+    axes.set_xlabel(f"training tokens ({word})")
     axes.set_ylabel("nats per predicted token")
     legend(figure, axes)
     return figure
@@ -123,8 +126,12 @@ def retrieval_by_layer(
     if bag:
         level = 100 * float(bag["mean"])
         axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (1, 1.5)), label="bag of tokens")
+    if not axes.lines:
+        return None
     axes.set_xticks(range(len(layers)))
-    axes.set_ylim(bottom=0)
+    # at two seeds a band may be wider than everything else
+    highest = max(max(line.get_ydata()) for line in axes.lines)
+    axes.set_ylim(0, max(1.0, min(axes.get_ylim()[1], 1.6 * highest)))
     axes.set_xlabel("layer (0: embedding)")
     axes.set_ylabel("accuracy (%)")
     if small:

@@ -122,14 +122,14 @@ def published(results: Results, family: str) -> list[str]:
     said = [
         f"{counted[verdict]} {text}"
         for verdict, text in (
-            ("agrees", "agree in direction"),
-            ("disagrees at this scale", "disagree at this scale"),
-            ("inconclusive", "are inconclusive"),
+            ("agrees", "in agreement in direction"),
+            ("disagrees at this scale", "in disagreement at this scale"),
+            ("inconclusive", "inconclusive"),
         )
         if counted[verdict]
     ]
     return [
-        f"Of {len(rows)} comparisons with a published difference, {joined(said)}.",
+        f"Comparisons with a published difference: {joined(said)}, of {len(rows)}.",
         "None is a reproduction: the published configuration was not run, and a small model "
         "at a small budget compares how fast the couplings learn.",
     ]
@@ -150,7 +150,7 @@ def parameters(results: Results, family: str) -> list[str]:
                 f"{plain(run)} has {ratios[0]:.2f} times its parameters at pretraining and "
                 f"{ratios[1]:.2f} times at fine-tuning"
             )
-    start = f"{_capital(plain(baseline))} has {base['pretraining'] / 1e6:.2f} million parameters"
+    start = f"{_capital(plain(baseline))} has {base['pretraining'] / 1e6:.3g} million parameters"
     return [f"{start}; {joined(changes)}." if changes else f"{start}, as every other run."]
 
 

@@ -131,8 +131,8 @@ def _language_modeling(results: Results, family: str, title: str) -> Section:
         Figure(
             f"{family}_{split}_loss",
             f"{split.capitalize()} loss against training tokens; the dashed line is the unigram "
-            f"loss. {_bands(results, family)} The start, near the logarithm of the vocabulary, and "
-            "what is not trained are above the frame.",
+            f"loss. {_bands(results, family)} The start, near the logarithm of the vocabulary, "
+            "is cut off once the runs are below the unigram loss.",
             partial(curves.learning_curves, results, family, f"{split}_loss"),
         )
         for split in ("validation", "training")
