@@ -243,6 +243,9 @@ def test_metric_counts_credit_and_rank_by_group(tmp_path: Path) -> None:
     assert found["n"].tolist() == [2, 0, 2]
     assert found["accuracy"][[0, 2]].tolist() == [0.75, 0.0] and np.isnan(found["accuracy"][1])
     assert found["reciprocal_rank"][[0, 2]] == pytest.approx([0.75, 0.175])
+    chosen = {"some": np.array([True, False, True, False])}
+    some = metric.compute(credits=credits, ranks=ranks, subsets=chosen)["some"]
+    assert some == {"accuracy": 0.5, "reciprocal_rank": 0.625, "n": 2}
     overall = metric.compute(credits=credits, ranks=ranks)
     assert overall == {"accuracy": 0.375, "reciprocal_rank": pytest.approx(0.4625), "n": 4}
 

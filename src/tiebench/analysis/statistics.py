@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 LEVEL = 0.95
 """Level of every interval."""
@@ -35,17 +37,25 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Estimate:
     Raises:
         ValueError: no values.
     """
-    import numpy as np
+    n = len(values)
+    if not n:
+        raise ValueError("a mean needs at least one value")
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Estimate(1, mean, None, None)
+    half = _deviation(values) / math.sqrt(n) * _quantile(n - 1, (1 + level) / 2)
+    return Estimate(n, mean, mean - half, mean + half)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(map(float, values))
+
+
+@cache
+def _quantile(degrees: int, probability: float) -> float:
     from scipy import stats
 
-    if not len(values):
-        raise ValueError("a mean needs at least one value")
-    array = np.asarray(values, dtype=np.float64)
-    mean = float(array.mean())
-    if len(array) == 1:
-        return Estimate(1, mean, None, None)
-    half = float(stats.sem(array) * stats.t.ppf((1 + level) / 2, len(array) - 1))
-    return Estimate(len(array), mean, mean - half, mean + half)
+    return float(stats.t.ppf(probability, degrees))
 
 
 @dataclass(frozen=True)
@@ -77,17 +87,21 @@ def smallest_detectable(
     From the noncentral t distribution at the observed standard deviation (Cohen 1988, chapter 2).
     None for a single pair.
     """
-    import numpy as np
-    from scipy import optimize, stats
-
     n = len(differences)
     if n < 2:
         return None
-    critical = stats.t.ppf(1 - alpha / 2, n - 1)
+    return _detectable_shift(n, alpha, power) * _deviation(differences) / math.sqrt(n)
+
+
+@cache
+def _detectable_shift(n: int, alpha: float, power: float) -> float:
+    """The noncentrality at which the test has the power."""
+    from scipy import optimize, stats
+
+    critical = _quantile(n - 1, 1 - alpha / 2)
 
     def lacking(shift: float) -> float:
         # the other tail adds less than 1e-4 here, and scipy gives NaN for it at few pairs
         return float(stats.nct.sf(critical, n - 1, shift) - power)
 
-    shift = optimize.brentq(lacking, 0.0, 1.4 * critical + 2)
-    return float(shift * np.std(differences, ddof=1) / math.sqrt(n))
+    return float(optimize.brentq(lacking, 0.0, 1.4 * critical + 2))

@@ -196,27 +196,23 @@ def _retrieval_of(cell: Cell, name: str, metric: Any) -> Iterator[Row]:
     shape = tuple(map(len, levels))
     groups = np.ravel_multi_index(codes, shape)
     separate = ~table["shares_token"].to_numpy()
-    credits, ranks = table["credit"].to_numpy(), table["rank"].to_numpy()
-    for subset, chosen in (("all", slice(None)), ("no_shared_token", separate)):
-        scored = (
-            metric.compute(
-                credits=credits[chosen],
-                ranks=ranks[chosen],
-                groups=groups[chosen],
-                group_count=math.prod(shape),
-            )
-            if len(credits[chosen])
-            else {"n": np.zeros(math.prod(shape), dtype=int)}
-        )
-        for group in np.flatnonzero(scored["n"]):
+    scored = metric.compute(
+        credits=table["credit"].to_numpy(),
+        ranks=table["rank"].to_numpy(),
+        groups=groups,
+        group_count=math.prod(shape),
+        subsets={"all": np.ones_like(separate), "no_shared_token": separate},
+    )
+    for subset, values in scored.items():
+        for group in np.flatnonzero(values["n"]):
             at = [level[i] for level, i in zip(levels, np.unravel_index(group, shape), strict=True)]
             for measure in ("accuracy", "reciprocal_rank"):
                 yield {
                     "family": cell.family, "run": cell.run, "seed": cell.seed,
                     **dict(zip(RETRIEVAL_KEYS, (*at, subset), strict=True)),
                     "metric": measure,
-                    "value": float(scored[measure][group]),
-                    "n": int(scored["n"][group]),
+                    "value": float(values[measure][group]),
+                    "n": int(values["n"][group]),
                 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ A direct subclass, so that nothing is looked up on a hub; `evaluate.load` of thi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import datasets
@@ -22,7 +23,8 @@ class RetrievalAccuracy(evaluate.Metric):  # type: ignore[misc]
             inputs_description=(
                 "credits: chance of a correct answer among the nearest, 0 to 1. "
                 "ranks: rank of the best correct answer, 1 is nearest. "
-                "groups (optional): a whole number below `group_count` for each example."
+                "groups, group_count (optional): a whole number below the count for each example. "
+                "subsets (optional): masks by name; each subset is scored by itself."
             ),
             features=datasets.Features(
                 {"credits": datasets.Value("float32"), "ranks": datasets.Value("int32")}
@@ -35,19 +37,36 @@ class RetrievalAccuracy(evaluate.Metric):  # type: ignore[misc]
         credits: np.ndarray,
         ranks: np.ndarray,
         groups: np.ndarray | None = None,
-        group_count: int | None = None,
+        group_count: int = 1,
+        subsets: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, Any]:
-        """`accuracy`, `reciprocal_rank` and `n`: floats, or arrays `[group_count]`.
+        """`accuracy`, `reciprocal_rank` and `n`; with `subsets`, those by name of subset.
 
-        An empty group has NaN.
+        Args:
+            credits, ranks: `[examples]`.
+            groups: `[examples]`, or None for a single group.
+            group_count: groups in all.
+            subsets: masks `[examples]`.
+
+        Returns:
+            Floats for a single group, else arrays `[group_count]`; an empty group has NaN.
         """
-        single = groups is None
-        groups = np.zeros(len(ranks), dtype=np.int64) if groups is None else groups
-        n = np.bincount(groups, minlength=group_count or 1)
+        if subsets is not None:
+            return {
+                name: self._compute(
+                    credits[mask],
+                    ranks[mask],
+                    None if groups is None else groups[mask],
+                    group_count,
+                )
+                for name, mask in subsets.items()
+            }
+        of = np.zeros(len(ranks), dtype=np.int64) if groups is None else groups
+        n = np.bincount(of, minlength=group_count)
         filled = np.where(n > 0, n, np.nan)
         values = {
-            "accuracy": np.bincount(groups, credits.astype(np.float64), len(n)) / filled,
-            "reciprocal_rank": np.bincount(groups, 1 / ranks, len(n)) / filled,
+            "accuracy": np.bincount(of, credits.astype(np.float64), group_count) / filled,
+            "reciprocal_rank": np.bincount(of, 1 / ranks, group_count) / filled,
             "n": n,
         }
-        return {name: value[0].item() if single else value for name, value in values.items()}
+        return {k: v[0].item() if groups is None else v for k, v in values.items()}
