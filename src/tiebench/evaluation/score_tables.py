@@ -264,4 +264,4 @@ def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
         digest = sha256_of(first.folder / "tokenizer.json")
         yield {"item": f"tokenizer of {corpus}, sha256", "value": digest}
     for library in LIBRARIES:
-        yield {"item": f"scored with {library}", "value": metadata.version(library)}
+        yield {"item": f"version of {library}", "value": metadata.version(library)}
