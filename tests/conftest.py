@@ -46,7 +46,9 @@ class Tree:
                 "PYTHONPATH": str(self.root / "src"), "TIEBENCH_THREADS": "1", **environment,
             },
         )  # fmt: skip
-        assert (done.returncode != 0) == fails, f"{' '.join(command)}: {done.returncode}\n{done.stdout}"
+        assert (done.returncode != 0) == fails, (
+            f"{' '.join(command)}: {done.returncode}\n{done.stdout}"
+        )
         return done.stdout
 
     def tiebench(self, *arguments: str, fails: bool = False) -> str:

@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
+from tests.conftest import ROOT
 from tiebench import composition
 from tiebench.composition import Change, changes, compose, flatten, guard, parse, recompose
 from tiebench.errors import SettingsError
 from tiebench.schema import validate
 from tiebench.settings import Params, check
-from tests.conftest import ROOT
 
 CONF = ROOT / "conf"
 SIZES = sorted(path.stem for path in (CONF / "size").glob("*.yaml"))
@@ -53,7 +53,10 @@ def test_every_coupling_composes_as_a_run(option: str) -> None:
         assert (coupling.output_width or body) == widths[rest.split("_")[0]]
     if "linear_head" not in option:
         assert [x.kind for x in coupling.transform] == ["linear", "gelu", "layer_norm"]
-    assert recompose(values, CONF)[1] == ["size=micro", f"+coupling@encoders.runs.new.coupling={option}"]
+    assert recompose(values, CONF)[1] == [
+        "size=micro",
+        f"+coupling@encoders.runs.new.coupling={option}",
+    ]
 
 
 @pytest.mark.parametrize("option", options("body"))
@@ -113,7 +116,9 @@ def test_composing_lists_the_changes_and_marks_hand_edits(tree) -> None:
 
 def test_nothing_is_written_when_the_composition_is_wrong(tree) -> None:
     before = tree.read("params.yaml")
-    assert "error: retrieval.pool: found 5000" in tree.tiebench("params", "retrieval.pool=5000", fails=True)
+    assert "error: retrieval.pool: found 5000" in tree.tiebench(
+        "params", "retrieval.pool=5000", fails=True
+    )
     assert tree.read("params.yaml") == before
 
 
@@ -125,7 +130,12 @@ def test_check_is_strict_equality(tree) -> None:
 
 
 def test_check_composes_the_recorded_choices(tree) -> None:
-    tree.tiebench("params", "size=base", "body@encoders.body=bert", "coupling@encoders.runs.tied.coupling=tied_narrow")
+    tree.tiebench(
+        "params",
+        "size=base",
+        "body@encoders.body=bert",
+        "coupling@encoders.runs.tied.coupling=tied_narrow",
+    )
     assert tree.tiebench("params", "--check") == "params.yaml is what conf/ composes\n"
 
 
@@ -144,7 +154,9 @@ def test_the_guard_passes_and_notes_a_hand_edit(tree, capsys) -> None:
 def test_the_guard_stops_on_a_key_that_changed_in_conf_only(tree) -> None:
     guard()
     tree.edit("conf/task/retrieval.yaml", "pool: 1000", "pool: 900")
-    with pytest.raises(SettingsError, match=r"retrieval\.pool: params\.yaml 1000, conf/ 900") as caught:
+    with pytest.raises(
+        SettingsError, match=r"retrieval\.pool: params\.yaml 1000, conf/ 900"
+    ) as caught:
         guard()
     assert "`tiebench params`" in caught.value.mend
     assert "pool: 1000" in tree.read("conf.lock.yaml")

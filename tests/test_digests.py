@@ -81,7 +81,9 @@ def test_only_the_settings_stage_sees_all_settings(root: Path) -> None:
         ("stages/train.py", "train(load())", "train(load(), 1)", {"train"}),
     ],
 )
-def test_an_edit_reaches_its_stages_only(root: Path, file: str, old: str, new: str, stages: set[str]) -> None:
+def test_an_edit_reaches_its_stages_only(
+    root: Path, file: str, old: str, new: str, stages: set[str]
+) -> None:
     names = ("train", "score", "settings")
     before = {name: stage_digest(name, root) for name in names}
     text = (root / file).read_text()
@@ -92,7 +94,11 @@ def test_an_edit_reaches_its_stages_only(root: Path, file: str, old: str, new: s
 
 def test_one_file_a_stage(root: Path) -> None:
     write_digests(root / "code", root)
-    assert sorted(x.name for x in (root / "code").iterdir()) == ["score.txt", "settings.txt", "train.txt"]
+    assert sorted(x.name for x in (root / "code").iterdir()) == [
+        "score.txt",
+        "settings.txt",
+        "train.txt",
+    ]
     assert (root / "code" / "train.txt").read_text() == digest_text("train", root)
 
 

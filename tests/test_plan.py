@@ -22,15 +22,24 @@ def test_without_a_lock_everything_runs(tree) -> None:
     }  # fmt: skip
     assert {x.reasons for x in cells} == {("not run before",)}
     order = [x.stage for x in cells]
-    assert order.index("prepare") < order.index("pretrain_encoders") < order.index("retrieval") < order.index("score")
+    assert (
+        order.index("prepare")
+        < order.index("pretrain_encoders")
+        < order.index("retrieval")
+        < order.index("score")
+    )
 
 
-def test_the_estimate_is_operations_over_the_measured_rate(tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_is_operations_over_the_measured_rate(
+    tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tree.root / "dvc.lock").unlink(missing_ok=True)
     params = load_params()
     family = params.encoders
     operations = len(family.seeds) * sum(
-        training_flops(x.coupling, family.body, params.corpora["home"].tokenizer.vocabulary, family.training)
+        training_flops(
+            x.coupling, family.body, params.corpora["home"].tokenizer.vocabulary, family.training
+        )
         for x in family.runs.values()
         if x.trained
     )
@@ -53,7 +62,8 @@ def test_without_earlier_runs_the_rate_is_measured(tree) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(0.2, "1 s"), (89.6, "90 s"), (150, "2 min"), (5399, "90 min"), (9000, "2.5 h")]
+    ("seconds", "shown"),
+    [(0.2, "1 s"), (89.6, "90 s"), (150, "2 min"), (5399, "90 min"), (9000, "2.5 h")],
 )
 def test_durations(seconds: float, shown: str) -> None:
     assert plan._duration(seconds) == shown

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
 from tiebench import settings
 from tiebench.composition import compose, parse
 from tiebench.errors import SettingsError
 from tiebench.schema import validate
 from tiebench.settings import Params, check, check_folders, families, load_params
-from tests.conftest import ROOT
 
 DEFAULT = parse(compose(conf=ROOT / "conf")[0])
 
@@ -69,7 +69,9 @@ def test_a_wrong_setting_is_named(key: str, value: Any, subject: str, words: str
 
 
 def test_an_evaluation_corpus_is_not_trained_on() -> None:
-    values = changed("corpora.only", {**DEFAULT["corpora"]["home"], "tokenizer": None, "valid_share": 0.0})
+    values = changed(
+        "corpora.only", {**DEFAULT["corpora"]["home"], "tokenizer": None, "valid_share": 0.0}
+    )
     values["encoders"]["corpus"] = "only"
     with pytest.raises(SettingsError, match=r"encoders\.corpus.*evaluation only"):
         check(validate(Params, values))
