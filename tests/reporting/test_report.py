@@ -22,8 +22,9 @@ from tiebench.reporting.naming import (
     with_interval,
 )
 from tiebench.reporting.presented import Table, savings_table
-from tiebench.reporting.report import latex, markdown, render, sections
+from tiebench.reporting.report import latex, markdown, render
 from tiebench.reporting.results import read_results
+from tiebench.reporting.sections import sections
 from tiebench.settings import Params
 
 FAKE = runpy.run_path(str(Path(__file__).with_name("artefacts.py")))

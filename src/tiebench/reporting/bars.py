@@ -26,13 +26,13 @@ def published_directions(results: Results, family: str, metrics: Iterable[str]) 
     """Our paired differences with intervals, one row per published comparison, by metric."""
     rows: dict[str, dict[str, Row]] = {}
     for row in results.where("published", family=family):
-        name = f"{row['first']} − {row['second']}"
+        name = f"{row['first']}\n− {row['second']}"
         rows.setdefault(row["metric"], {}).setdefault(name, row)
     wanted = [metric for metric in metrics if metric in rows]
     if not wanted:
         return None
     count = max(map(len, rows.values()))
-    figure, panels = new_figure(WIDTH, len(wanted) * (0.95 + 0.32 * count), len(wanted))
+    figure, panels = new_figure(WIDTH, len(wanted) * (0.95 + 0.34 * count), len(wanted))
     for axes, metric in zip(panels if len(wanted) > 1 else [panels], wanted, strict=True):
         scale = 1 if metric == "loss" else 100
         for y, row in enumerate(rows[metric].values()):
@@ -42,8 +42,8 @@ def published_directions(results: Results, family: str, metrics: Iterable[str]) 
             axes.plot(
                 scale * float(row["difference"]), y, color=colour, marker=marker, markersize=6
             )
-        names = [wrapped(name) for name in rows[metric]]
-        axes.set_yticks(range(len(names)), names, fontsize=8)
+        names = list(rows[metric])
+        axes.set_yticks(range(len(names)), names, fontsize=7.5)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.axvline(0, color=TEXT, linewidth=0.8)
         axes.grid(axis="y", visible=False)

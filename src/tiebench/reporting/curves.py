@@ -107,7 +107,7 @@ def _line(
         return
     low, high = ([scale * float(row[end]) for _, row in points] for end in ("low", "high"))
     if style["linestyle"]:
-        axes.fill_between(x, low, high, color=style["color"], alpha=0.14, linewidth=0)
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
     else:
         axes.vlines(x, low, high, color=style["color"])
 

@@ -43,8 +43,11 @@ def new_figure(width: float = WIDTH, height: float = HEIGHT, rows: int = 1) -> t
 
 
 def legend(figure: Any, axes: Any, columns: int = 2) -> None:
-    """A legend above the axes."""
+    """A legend above the axes, which keep their height."""
     handles, labels = axes.get_legend_handles_labels()
+    labels = [wrapped(label, 40 // columns + 4) for label in labels]
+    lines = sum(label.count("\n") for label in labels) + -(-len(labels) // columns)
+    figure.set_figheight(figure.get_figheight() + 0.19 * max(0, lines - 2))
     if handles:
         figure.legend(handles, labels, loc="outside upper left", ncols=columns, handlelength=2.2)
 
