@@ -31,7 +31,8 @@ def prepare_runtime() -> torch.device:
             )
         torch.set_num_threads(int(threads))
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
+    # As use_deterministic_algorithms(True), which also imports the compiler: 1.4 s a process.
+    torch.set_deterministic_debug_mode("error")
     name = os.environ.get("TIEBENCH_DEVICE", "cpu")
     if name != "cpu" and not (name == "cuda" and torch.cuda.is_available()):
         raise SettingsError(
