@@ -33,7 +33,7 @@ micro: setup ## Run the whole pipeline at its smallest, in a temporary copy
 	@scripts/micro
 
 test: setup ## Run the tests; PYTEST_ARGS="-k coupling" for some of them
-	@pytest $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 TIEBENCH_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: environment ## Check style, types and spelling
 	@ruff check . && ruff format --check . && mypy && codespell

@@ -14,6 +14,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the longest, so that two workers end at about the same time."""
+    items.sort(key=lambda item: "test_pipeline" not in item.nodeid)
+
+
 def copy_tree(target: Path) -> Path:
     """Copy what git would commit: tracked files, and untracked ones that are not ignored."""
     listing = subprocess.run(

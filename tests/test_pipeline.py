@@ -168,8 +168,6 @@ def test_score_alone_names_missing_and_stray_cells(copy: Tree) -> None:
 
 
 def test_forced_again_the_bytes_are_the_same(copy: Tree) -> None:
-    copy.tiebench("prune", "--yes")
-    repro(copy)
     before, lock = outputs(copy), copy.read("dvc.lock")
     few = (["tied", "untrained"], [0])
     assert repro(copy, "--force")[0] == pretraining(*few) | retrieval(*few) | {

@@ -158,6 +158,8 @@ def _differ(a: Any, b: Any) -> bool:
 def write_params(overrides: Iterable[str], *, path: Path = PARAMS) -> list[Change]:
     """Compose the defaults with `overrides`, check the result, and write params.yaml.
 
+    conf.lock.yaml is written too, since there is nothing older than conf/ in a new composition.
+
     Returns:
         Every key that changes; `edited` marks the hand edits that are overwritten.
     """
@@ -167,6 +169,7 @@ def write_params(overrides: Iterable[str], *, path: Path = PARAMS) -> list[Chang
     old = read_params(path) if path.exists() else {}
     base = _base(old) if old else {}
     write_text(path, text)
+    write_text(LOCK, recompose(new)[0])
     return changes(old, new, base)
 
 
