@@ -174,3 +174,53 @@ def test_a_committed_report_is_put_in_place(checkout: Tree) -> None:
     assert checkout.read("params.yaml") == checkout.read("reports/micro/params.yaml")
     assert checkout.read(".scratch/before/dvc.lock") == "ran small\n"
     assert "reports/nowhere holds no params.yaml" in repro(checkout, fails=True, REPORT="nowhere")
+    assert "give one of the two" in repro(checkout, fails=True, REPORT="micro", SIZE="small")
+
+
+def test_a_report_with_the_same_settings_still_brings_its_lock(checkout: Tree) -> None:
+    repro(checkout)
+    (checkout.root / "reports/small/dvc.lock").write_text("from the report\n")
+    said = repro(checkout, REPORT="small")
+    assert "The way back" in said
+    assert checkout.read(".scratch/before/dvc.lock") == "ran small\n"
+
+
+def test_recorded_choices_are_not_lost_without_a_way_back(checkout: Tree) -> None:
+    checkout.tiebench("params", "body@encoders.body=bert")
+    chosen = checkout.read("params.yaml")
+    assert "encoders.body.option: bert -> pre_norm" in repro(checkout, SIZE="small")
+    assert checkout.read(".scratch/before/params.yaml") == chosen
+    assert "option: bert" in checkout.read(".scratch/before/conf.lock.yaml")
+
+
+def test_folders_that_no_cell_names_are_mentioned(checkout: Tree) -> None:
+    assert "note: folders" not in repro(checkout)
+    (checkout.root / "data/old").mkdir(parents=True)
+    assert "note: folders that params.yaml does not name" in repro(checkout)
+
+
+def test_micro_leaves_the_checkout_alone(
+    checkout: Tree, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (checkout.root / "untracked.txt").write_text("taken along\n")
+    (checkout.root / "data").mkdir()
+    (checkout.root / "data" / "ignored.txt").write_text("not taken along\n")
+    (checkout.root / "fake" / "dvc").write_text(
+        '#!/bin/sh\nmkdir -p reports/micro\npwd\nls untracked.txt\nls data 2>/dev/null || echo "no data"\n'
+        'sed -n "s/^size: /size /p" params.yaml\ncp params.yaml reports/micro/metrics.json\n'
+    )
+    before = {x: x.read_bytes() for x in checkout.root.rglob("*") if x.is_file()}
+    path = os.pathsep.join(
+        [str(checkout.root / "fake"), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
+    temporary = tmp_path_factory.mktemp("temporary")
+    said = checkout.run("scripts/micro", PATH=path, TMPDIR=str(temporary)).splitlines()
+    copy = said[0]
+    assert Path(copy).parent == temporary
+    assert said[1:4] == ["untracked.txt", "no data", "size micro"]
+    assert said[-1] == f"The report: {copy}/reports/micro/index.html (the checkout is as it was)"
+    after = {x: x.read_bytes() for x in checkout.root.rglob("*") if x.is_file()}
+    assert {x for x in after if "__pycache__" not in x.parts} == {
+        x for x in before if "__pycache__" not in x.parts
+    }
+    assert all(after[x] == before[x] for x in before if ".git" not in x.parts)
