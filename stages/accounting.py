@@ -3,6 +3,13 @@
 from tiebench.analysis.accounting import account
 from tiebench.paths import evaluation_folder
 from tiebench.settings import load_params
+from tiebench.stage import run_stage
+
+
+def main() -> None:
+    """Write the tables."""
+    account(evaluation_folder(load_params().name, "accounting"))
+
 
 if __name__ == "__main__":
-    account(evaluation_folder(load_params().name, "accounting"))
+    run_stage(main)

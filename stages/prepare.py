@@ -1,11 +1,17 @@
-"""Prepare a corpus: `python stages/prepare.py CORPUS`."""
+"""Stage `prepare`: make a corpus folder. Argument: corpus."""
 
 import sys
 
 from tiebench.corpus.prepare import prepare
 from tiebench.paths import corpus_folder
 from tiebench.settings import load_params
+from tiebench.stage import run_stage
+
+
+def main(corpus: str) -> None:
+    """Prepare one corpus."""
+    prepare(load_params().corpora[corpus], corpus_folder(corpus))
+
 
 if __name__ == "__main__":
-    corpus = sys.argv[1]
-    prepare(load_params().corpora[corpus], corpus_folder(corpus))
+    run_stage(main, *sys.argv[1:])

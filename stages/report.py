@@ -2,6 +2,13 @@
 
 from tiebench.reporting.report import render
 from tiebench.settings import load_params
+from tiebench.stage import run_stage
+
+
+def main() -> None:
+    """Render the report."""
+    render(load_params())
+
 
 if __name__ == "__main__":
-    render(load_params())
+    run_stage(main)

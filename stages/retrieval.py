@@ -4,7 +4,13 @@ import sys
 
 from tiebench.evaluation.retrieval import retrieve
 from tiebench.settings import load_params
+from tiebench.stage import run_stage
+
+
+def main(family: str, run: str, seed: str, name: str) -> None:
+    """Search one set with one model."""
+    retrieve(load_params(), family, run, int(seed), name)
+
 
 if __name__ == "__main__":
-    family, run, seed, name = sys.argv[1:]
-    retrieve(load_params(), family, run, int(seed), name)
+    run_stage(main, *sys.argv[1:])

@@ -2,6 +2,13 @@
 
 from tiebench.evaluation.score import score
 from tiebench.settings import load_params
+from tiebench.stage import run_stage
+
+
+def main() -> None:
+    """Score the cells."""
+    score(load_params())
+
 
 if __name__ == "__main__":
-    score(load_params())
+    run_stage(main)

@@ -1,12 +1,7 @@
 """Stage `settings`: stop before anything runs if params.yaml is wrong or older than conf/."""
 
-import sys
-
 from tiebench.composition import guard
-from tiebench.errors import TiebenchError
+from tiebench.stage import run_stage
 
 if __name__ == "__main__":
-    try:
-        guard()
-    except TiebenchError as error:
-        sys.exit(f"error: {error}")
+    run_stage(guard)

@@ -46,13 +46,13 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
     folders = [
         "data/home", "data/old", "runs/micro/encoders/tied-s0", "runs/micro/encoders/tied-s7",
         "runs/micro/encoders/gone-s0", "runs/micro/decoders/tied-s0", "runs/small/encoders/tied-s0",
-        "evals/micro/accounting", "evals/micro/retrieval/home-tied-s1",
-        "evals/micro/retrieval/old-tied-s1", "evals/micro/probing/tied-s0", "evals/small/accounting",
+        "evals/micro/accounting", "evals/micro/retrieval/encoders/home-tied-s1",
+        "evals/micro/retrieval/encoders/old-tied-s1", "evals/micro/probing/tied-s0", "evals/small/accounting",
     ]  # fmt: skip
     for folder in folders:
         (tree.root / folder).mkdir(parents=True)
     stray = [
-        "data/old", "evals/micro/probing", "evals/micro/retrieval/old-tied-s1",
+        "data/old", "evals/micro/probing", "evals/micro/retrieval/encoders/old-tied-s1",
         "runs/micro/decoders", "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7",
     ]  # fmt: skip
     others = [str(x) for x in strays(load_params(), other_reports=True)]

@@ -184,3 +184,24 @@ def test_the_guard_stops_on_a_missing_folder(tree) -> None:
     tree.tiebench("params", "+corpus@corpora.help=libreoffice")
     with pytest.raises(SettingsError, match="ln -s"):
         guard()
+
+
+def test_the_guard_passes_what_exp_run_composes_whatever_was_composed_before(tree, capsys) -> None:
+    guard()  # leaves the lock of `small`, whose seeds and windows are the same
+    seeds, windows = "encoders.seeds=[0,1,2,3,4]", "encoders.training.validation_windows=96"
+    text, _ = compose(["size=micro", seeds, windows])
+    (tree.root / "params.yaml").write_text(text)
+    guard()
+    assert "note: encoders.training.validation_windows: 96" in capsys.readouterr().out
+
+
+def test_damaged_settings_are_named_and_mended(tree) -> None:
+    conflict = "<<<<<<< ours\nsize: small\n=======\n"
+    (tree.root / "conf.lock.yaml").write_text(conflict)
+    with pytest.raises(SettingsError, match=r"conf\.lock\.yaml: found a damaged file"):
+        guard()
+    (tree.root / "params.yaml").write_text(conflict)
+    with pytest.raises(SettingsError, match=r"params\.yaml"):
+        guard()
+    tree.tiebench("params")
+    guard()

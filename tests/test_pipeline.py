@@ -25,7 +25,9 @@ def pretraining(runs=RUNS, seeds=SEEDS) -> set[str]:
 
 
 def retrieval(runs=RUNS, seeds=SEEDS, sets=("home",)) -> set[str]:
-    return {f"retrieval@{name}-{run}-{seed}" for name in sets for run in runs for seed in seeds}
+    return {
+        f"retrieval_encoders@{name}-{run}-{seed}" for name in sets for run in runs for seed in seeds
+    }
 
 
 def executed(said: str) -> set[str]:
@@ -151,7 +153,7 @@ def test_dropped_runs_and_seeds_shrink_the_report(copy: Tree) -> None:
     }
     strays = copy.tiebench("prune")
     assert "runs/micro/encoders/tied-s1\n" in strays
-    assert "evals/micro/retrieval/home-untied-s0\n" in strays
+    assert "evals/micro/retrieval/encoders/home-untied-s0\n" in strays
 
 
 def test_score_alone_names_missing_and_stray_cells(copy: Tree) -> None:
@@ -159,7 +161,7 @@ def test_score_alone_names_missing_and_stray_cells(copy: Tree) -> None:
     said = copy.run("python", "stages/score.py")
     assert "tied-s1" in said
     assert "untied-s0" in said
-    for folder in (cell, copy.root / "evals/micro/retrieval/home-tied-s0"):
+    for folder in (cell, copy.root / "evals/micro/retrieval/encoders/home-tied-s0"):
         shutil.move(folder, aside)
         said = copy.run("python", "stages/score.py", fails=True)
         assert str(folder.relative_to(copy.root)) in said

@@ -166,7 +166,10 @@ def write_params(overrides: Iterable[str], *, path: Path = PARAMS) -> list[Chang
     text, _ = compose(overrides)
     new = parse(text)
     check(validate(Params, new))
-    old = read_params(path) if path.exists() else {}
+    try:
+        old = read_params(path) if path.exists() else {}
+    except SettingsError:  # unreadable: there is nothing to compare with, and this mends it
+        old = {}
     base = _base(old) if old else {}
     write_text(path, text)
     write_text(LOCK, recompose(new)[0])
@@ -208,7 +211,7 @@ def guard() -> None:
     values = read_params()
     composed, choices = recompose(values)
     new = parse(composed)
-    base = parse(LOCK.read_text("utf-8")) if LOCK.exists() else values
+    base = _base(values)
     differing = changes(values, new, base)
     stale = [change for change in differing if not change.edited]
     if stale:
@@ -229,7 +232,7 @@ def guard() -> None:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """YAML as OmegaConf reads it, to plain values."""
+    """YAML that was composed, as OmegaConf reads it, to plain values."""
     from omegaconf import OmegaConf
 
     values: dict[str, Any] = OmegaConf.to_container(OmegaConf.create(text), resolve=True)  # type: ignore[assignment]
@@ -237,15 +240,37 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _base(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the values were composed as: the lock, or what conf/ composes for their choices."""
+    """What the values were composed as: the lock, or what conf/ composes for their choices.
+
+    A lock of other choices says nothing about these values: what differs from conf/ then counts
+    as edited.
+
+    Raises:
+        SettingsError: the lock is not YAML.
+    """
     if LOCK.exists():
-        base = parse(LOCK.read_text("utf-8"))
-        if base.get("size") == values.get("size"):
+        base = _read_lock()
+        if _recorded(base) == _recorded(values):
             return base
     try:
         return parse(recompose(values)[0])
     except SettingsError:
         return dict(values)
+
+
+def _read_lock() -> dict[str, Any]:
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        return parse(LOCK.read_text("utf-8"))
+    except (YAMLError, OmegaConfBaseException, ValueError) as error:
+        raise SettingsError(
+            LOCK,
+            found=f"a damaged file ({_one_line(error)})",
+            expected="what conf/ composed when the settings last passed",
+            mend=f"delete {LOCK}, or run `tiebench params --keep`",
+        ) from None
 
 
 def _one_line(error: Exception) -> str:

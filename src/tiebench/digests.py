@@ -18,7 +18,7 @@ import ast
 import hashlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tiebench.errors import DataError
@@ -167,6 +167,13 @@ def _data_files(folder: Path) -> Iterator[Path]:
             yield path
         elif path.is_dir() and not any(path.rglob("*.py")):
             yield from (x for x in path.rglob("*") if x.is_file())
+
+
+def locked_versions(names: Iterable[str], root: Path = ROOT) -> dict[str, str]:
+    """The version of each library in requirements.lock, without a local part (`+cpu`)."""
+    locked = _locked(root / "requirements.lock")
+    lines = {name: locked[_normal(name)] for name in names}
+    return {name: line.partition("==")[2].partition("+")[0] for name, line in lines.items()}
 
 
 def _locked(lock: Path) -> dict[str, str]:

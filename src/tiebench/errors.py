@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class TiebenchError(Exception):
     """An error a user can act on.
@@ -17,6 +19,11 @@ class TiebenchError(Exception):
         self.subject, self.found, self.expected, self.mend = str(subject), found, expected, mend
         super().__init__(f"{subject}: found {found}; expected {expected}. To mend: {mend}")
 
+    def below(self, path: str) -> Self:
+        """The same error with its subject, a settings key, prefixed by `path`."""
+        subject = f"{path}.{self.subject}"
+        return type(self)(subject, found=self.found, expected=self.expected, mend=self.mend)
+
 
 class SettingsError(TiebenchError):
     """A setting that is unknown, of the wrong type, or impossible in this combination."""
@@ -27,4 +34,8 @@ class DataError(TiebenchError):
 
 
 class TrainingError(TiebenchError):
-    """A run that cannot go on: a loss that is not finite, or a cell that another process holds."""
+    """A run that cannot go on: a loss that is not finite, or a damaged checkpoint."""
+
+
+class BusyError(TiebenchError):
+    """Another process is at work on the same output."""

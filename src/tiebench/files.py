@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tiebench.errors import DataError
+from tiebench.errors import BusyError, DataError
 
 
 @contextmanager
@@ -32,6 +33,31 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def holding(lock: Path, subject: str) -> Iterator[None]:
+    """Hold a lock file; a process that dies lets go of it.
+
+    Raises:
+        BusyError: another process holds it; the error names its pid.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise BusyError(
+                subject,
+                found=f"process {file.read().strip() or 'unknown'} at work on it ({lock} is held)",
+                expected="one process at a time",
+                mend="wait for it to end, or stop it (`kill PID`); what it saved is kept",
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def write_text(path: Path, text: str) -> None:
@@ -56,7 +82,9 @@ def read_json(path: Path, *, mend: str) -> Any:
     except FileNotFoundError:
         raise DataError(path, found="no such file", expected="a JSON file", mend=mend) from None
     except ValueError as error:
-        raise DataError(path, found=f"broken JSON ({error})", expected="a JSON file", mend=mend) from None
+        raise DataError(
+            path, found=f"broken JSON ({error})", expected="a JSON file", mend=mend
+        ) from None
 
 
 def sha256_of(path: Path) -> str:

@@ -30,6 +30,11 @@ def evaluation_folder(name: str, task: str) -> Path:
     return Path("evals") / name / task
 
 
+def retrieval_folder(name: str, family: str, run: str, seed: int, corpus: str) -> Path:
+    """The outcomes of one model's search of one corpus' held-out sentences."""
+    return evaluation_folder(name, "retrieval") / family / f"{corpus}-{cell_name(run, seed)}"
+
+
 def report_folder(name: str) -> Path:
     """What a run regenerated: tables, figures, page."""
     return Path("reports") / name

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tiebench.paths import cell_name, corpus_folder, evaluation_folder, run_folder
+from tiebench.paths import corpus_folder, evaluation_folder, retrieval_folder, run_folder
 from tiebench.settings import Params, families
 
 
@@ -41,8 +41,7 @@ def _named(params: Params) -> Iterator[Path]:
             for seed in family.seeds:
                 yield run_folder(params.name, name, run, seed)
                 for corpus in params.retrieval.sets:
-                    retrieval = evaluation_folder(params.name, "retrieval")
-                    yield retrieval / f"{corpus}-{cell_name(run, seed)}"
+                    yield retrieval_folder(params.name, name, run, seed, corpus)
 
 
 def _unnamed(group: Path, named: set[Path]) -> list[Path]:
@@ -51,7 +50,7 @@ def _unnamed(group: Path, named: set[Path]) -> list[Path]:
         return []
     if not any(group in path.parents for path in named):
         return [group]
-    return [path for path in _folders(group) if path not in named]
+    return [x for path in _folders(group) for x in _unnamed(path, named)]
 
 
 def _folders(place: Path) -> list[Path]:

@@ -15,7 +15,6 @@ from pydantic import Field
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
 from tiebench.evaluation.settings import RetrievalSettings
-from tiebench.model.settings import BodySettings, CouplingSettings, Linear
 from tiebench.paths import EXTERNAL, PARAMS
 from tiebench.schema import Name, Settings, validate
 from tiebench.sources.settings import LocalSource
@@ -70,6 +69,24 @@ def read_params(path: Path = PARAMS) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise SettingsError(path, found="no mapping", expected=expected, mend=mend)
     return {str(key): value for key, value in values.items()}
+
+
+def find_run(params: Params, family: str, run: str) -> FamilySettings:
+    """The family that holds a run.
+
+    Raises:
+        SettingsError: no such family, or no such run in it.
+    """
+    held = families(params)
+    if family not in held or run not in held[family].runs:
+        known = ", ".join(held[family].runs if family in held else held)
+        raise SettingsError(
+            f"{family}.runs.{run}" if family in held else family,
+            found="no such run" if family in held else "no such family",
+            expected=f"one of {known}",
+            mend="name one of these, or add it in conf/ and run `tiebench params`",
+        )
+    return held[family]
 
 
 def families(params: Params) -> dict[str, FamilySettings]:
@@ -131,9 +148,7 @@ def _check_run(name: str, family: FamilySettings, run: str) -> None:
     try:
         body = family.body_of(run)
     except SettingsError as error:
-        raise SettingsError(
-            f"{name}.{error.subject}", found=error.found, expected=error.expected, mend=error.mend
-        ) from None
+        raise error.below(name) from None
     if body.causal != (training.objective == "causal"):
         raise SettingsError(
             f"{key}: body.causal",
@@ -148,22 +163,10 @@ def _check_run(name: str, family: FamilySettings, run: str) -> None:
             expected=f"at most body.maximum_length ({body.maximum_length})",
             mend=RECOMPOSE,
         )
-    _check_head(f"{key}.coupling", family.runs[run].coupling, body)
-
-
-def _check_head(key: str, coupling: CouplingSettings, body: BodySettings) -> None:
-    """The transform must end at the width of the output table."""
-    output_width, width = coupling.output_width or body.width, body.width
-    for operation in coupling.transform:
-        if isinstance(operation, Linear):
-            width = operation.width or output_width
-    if width != output_width:
-        raise SettingsError(
-            f"{key}.transform",
-            found=f"a transform that leads from the body's width {body.width} to {width}",
-            expected=f"one that ends at output_width {output_width}",
-            mend="add {kind: linear} to the transform, or make output_width null",
-        )
+    try:
+        family.runs[run].coupling.widths(body.width)
+    except SettingsError as error:
+        raise error.below(key) from None
 
 
 def _check_retrieval(params: Params) -> None:

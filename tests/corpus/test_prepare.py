@@ -13,6 +13,7 @@ from tiebench import paths
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import normalize
 from tiebench.corpus.prepare import _repeats, prepare
+from tiebench.corpus.seen import digests, read_seen
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.corpus.tokens import read_tokens
 from tiebench.errors import DataError
@@ -86,9 +87,9 @@ def test_folder(here: Path) -> None:
     assert list(contents(folder)) == [
         "heldout/sentences.parquet",
         "meta.json",
+        "seen.parquet",
         "tokenizer.json",
         "train.safetensors",
-        "unigram.parquet",
         "valid.safetensors",
     ]
     meta = json.loads((folder / "meta.json").read_text())
@@ -132,11 +133,14 @@ def test_token_files_hold_the_strings(here: Path) -> None:
         every += [row["text"] for row in heldout if row["lang"] == lang]
         assert sorted(every) == sorted(lines(index).split("\n"))
         assert order["train", lang] != sorted(order["train", lang])
-    counts = parquet.read_table(folder / "unigram.parquet")
-    assert counts["id"].to_pylist() == list(range(320))
-    train = read_tokens(folder / "train.safetensors", folder / "tokenizer.json", ["en", "de"])
-    found = np.bincount(np.concatenate(list(train.values())), minlength=320)
-    assert counts["count"].to_pylist() == found.tolist()
+    seen = read_seen(folder / "seen.parquet")
+    trained = [text for texts in read.values() for text in texts]
+    assert seen.tolist() == np.unique(digests(trained)).tolist()
+    assert np.isin(digests([trained[0].upper()]), seen).all()
+    assert not np.isin(digests(row["text"] for row in heldout), seen).any()
+    (folder / "seen.parquet").write_bytes(b"cut")
+    with pytest.raises(DataError, match=r"seen\.parquet"):
+        read_seen(folder / "seen.parquet")
 
 
 def test_twice_the_same_bytes(here: Path) -> None:

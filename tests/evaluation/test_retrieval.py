@@ -6,12 +6,14 @@ import pyarrow.parquet as parquet
 import pytest
 from scipy import sparse
 
+from tiebench.corpus.seen import write_seen
 from tiebench.errors import DataError
 from tiebench.evaluation.retrieval import (
     correct_answers,
     folds,
     read_sentences,
     search,
+    seen_in_training,
     shared_tokens,
     token_counts,
 )
@@ -124,3 +126,20 @@ def test_reading_a_set(tmp_path):
         read_sentences(tmp_path, ["en", "fr"], 2)
     with pytest.raises(DataError, match="no such file"):
         read_sentences(tmp_path / "nowhere", ["en"], 2)
+
+
+def test_texts_of_the_training_part_are_marked(tmp_path):
+    write_seen(tmp_path / "seen.parquet", ["Set up {name}", "Nothing else"])
+    sentences = {"en": ["Set up", "A new one"], "de": ["Einrichten", "Nothing, else!"]}
+    seen = seen_in_training(sentences, tmp_path / "seen.parquet")
+    assert {lang: marks.tolist() for lang, marks in seen.items()} == {
+        "en": [True, False],
+        "de": [False, True],
+    }
+
+
+def test_a_damaged_set_is_named(tmp_path):
+    write_set(tmp_path, [("k1", "en", "one")])
+    (tmp_path / "heldout" / "sentences.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(DataError, match="sentences.parquet: found a damaged file"):
+        read_sentences(tmp_path, ["en"], 1)

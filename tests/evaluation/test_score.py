@@ -61,7 +61,7 @@ def test_retrieval_equals_the_outcomes(made: Path) -> None:
         "layer": "2", "distance": "cosine", "offset": "other_half",
     }  # fmt: skip
     outcomes = parquet.read_table(
-        made / "evals/small/retrieval/home-untied-s1/outcomes.parquet"
+        made / "evals/small/retrieval/encoders/home-untied-s1/outcomes.parquet"
     ).to_pandas()
     for key, value in wanted.items():
         if key in outcomes:
@@ -133,13 +133,13 @@ def test_a_dropped_run_and_seed_shrink_the_tables(workspace: Path) -> None:
 
 def test_strays_are_named_and_ignored(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = files(workspace)
-    for stray in ("runs/small/encoders/gone-s0", "evals/small/retrieval/home-gone-s0"):
+    for stray in ("runs/small/encoders/gone-s0", "evals/small/retrieval/encoders/home-gone-s0"):
         (workspace / stray).mkdir()
         (workspace / stray / "metrics.json").write_text("{")
     with caplog.at_level(logging.WARNING):
         score(small_params())
     assert "runs/small/encoders/gone-s0 is not a cell" in caplog.text
-    assert "evals/small/retrieval/home-gone-s0 is not a cell" in caplog.text
+    assert "evals/small/retrieval/encoders/home-gone-s0 is not a cell" in caplog.text
     assert files(workspace) == before
 
 
@@ -152,7 +152,10 @@ def test_no_strays_among_the_cells(workspace: Path) -> None:
     [
         ("runs/small/encoders/untied-s1/metrics.json", "pretrain_encoders@home-untied-1"),
         ("runs/small/encoders/tied-s0/history.csv", "pretrain_encoders@home-tied-0"),
-        ("evals/small/retrieval/home-tied-s1/outcomes.parquet", "retrieval@home-tied-1"),
+        (
+            "evals/small/retrieval/encoders/home-tied-s1/outcomes.parquet",
+            "retrieval_encoders@home-tied-1",
+        ),
         ("evals/small/accounting/parameter_savings.csv", "accounting"),
         ("data/home/meta.json", "prepare@home"),
     ],
@@ -204,7 +207,7 @@ def test_damaged_outcomes(workspace: Path) -> None:
     path = cell.outcomes("home")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"expected a Parquet file.*retrieval@home-tied-0"):
+    with pytest.raises(DataError, match=r"expected a Parquet file.*retrieval_encoders@home-tied-0"):
         read_outcomes(cell, "home")
     path.write_bytes(whole)
     parquet.write_table(parquet.read_table(path).drop(["credit"]), path)

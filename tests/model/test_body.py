@@ -106,7 +106,8 @@ def test_identity_body_is_the_norm_alone():
 
 
 @pytest.mark.parametrize(
-    "name, value", [("layers", 2), ("positions", "rotary"), ("branch", "zero")]
+    "name, value",
+    [("layers", 2), ("positions", "rotary"), ("branch", "zero"), ("norm_placement", "post")],
 )
 def test_identity_refuses_what_would_do_nothing(name, value):
     settings = {"option": "t", "kind": "identity", "width": 8, name: value}

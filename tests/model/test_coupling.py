@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from tiebench.errors import SettingsError
-from tiebench.model.coupling import Coupling, coupling_widths
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
@@ -63,22 +62,29 @@ def test_narrow_tie_keeps_one_narrow_table():
     assert model.coupling.input_table.shape == (20, 3)
 
 
-def test_unequal_widths_are_never_silently_untied():
-    with pytest.raises(SettingsError, match="equal input_width and output_width when tied"):
-        validate(
-            CouplingSettings, {"option": "t", "tied": True, "input_width": 4}, "runs.a.coupling"
-        )
+@pytest.mark.parametrize(
+    "widths", [{"input_width": 4}, {"output_width": 4}, {"input_width": 4, "output_width": 5}]
+)
+def test_unequal_widths_are_never_silently_untied(widths):
+    with pytest.raises(SettingsError, match="equal widths when tied"):
+        LanguageModel(coupling(**widths), BODY, 20)
+
+
+def test_a_width_equal_to_the_bodys_ties():
+    model = LanguageModel(coupling(output_width=8), BODY, 20)
+    assert model.coupling.output_table is model.coupling.input_table
 
 
 @pytest.mark.parametrize("transform", [[], [{"kind": "gelu"}], [{"kind": "linear", "width": 8}]])
 def test_output_width_needs_a_linear_that_reaches_it(transform):
-    with pytest.raises(SettingsError, match="ends at width 8.*output table's width, 24"):
-        coupling_widths(coupling(tied=False, output_width=24, transform=transform), 8)
+    with pytest.raises(SettingsError, match="width 8 to 8; expected .* output table's width, 24"):
+        coupling(tied=False, output_width=24, transform=transform).widths(8)
 
 
 def test_same_operation_twice_is_refused():
-    with pytest.raises(SettingsError, match="gelu after gelu"):
-        Coupling(coupling(transform=[{"kind": "gelu"}, {"kind": "gelu"}]), 20, 8)
+    settings = {"option": "t", "tied": True, "transform": [{"kind": "gelu"}, {"kind": "tanh"}]}
+    with pytest.raises(SettingsError, match="another kind of operation between gelu, tanh"):
+        validate(CouplingSettings, settings, "runs.a.coupling")
 
 
 def test_every_field_changes_the_computation():

@@ -16,9 +16,9 @@ import numpy as np
 from tiebench import paths
 from tiebench.analysis.accounting import account
 from tiebench.analysis.counting import coupled_counts
-from tiebench.evaluation.cells import Cell, cells, families
+from tiebench.evaluation.cells import Cell, cells
 from tiebench.files import write_json, write_text
-from tiebench.settings import Params
+from tiebench.settings import Params, families
 
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
 RUNS: dict[str, dict[str, Any]] = {
@@ -233,6 +233,7 @@ def write_outcomes(params: Params, cell: Cell, name: str) -> None:
             "rank": rank.tolist(),
             "credit": right.astype(float).tolist(),
             "shares_token": shares.tolist(),
+            "seen_in_training": [name != group.corpus and i < 3 for i in range(size)],
             "nearest": range(size),
         }
         for key, values in part.items():
@@ -242,3 +243,6 @@ def write_outcomes(params: Params, cell: Cell, name: str) -> None:
     path = cell.outcomes(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(table, path)
+    seen = 0 if name == group.corpus else 3
+    summary = {"pool": settings.pool, "zero_vectors": 0, "equal_sentences": 0}
+    write_json(path.parent / "summary.json", {**summary, "seen_in_training": seen})

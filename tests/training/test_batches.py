@@ -108,6 +108,17 @@ def test_causal_predicts_every_token_but_the_first():
     assert batch.targets.tolist() == [7, 8, 9, 5, SEP, 6]
 
 
+def test_validation_masks_do_not_depend_on_the_batch_size(tokens):
+    many = {x: np.tile(ids, 20) for x, ids in tokens.items()}
+    small, large = (
+        validation_batches(many, training(batch_size=size, validation_windows=40), 1000)["b"]
+        for size in (8, 32)
+    )
+    assert [len(x.ids) for x in small] == [16, 16, 8]
+    for one, other in zip(small, large, strict=True):
+        assert np.array_equal(one.where, other.where)
+
+
 def test_validation_masks_do_not_depend_on_the_run(tokens):
     one = validation_batches(tokens, training(), VOCABULARY)
     two = validation_batches(tokens, training(steps=10, learning_rate=1.0), VOCABULARY)

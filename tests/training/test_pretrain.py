@@ -14,11 +14,10 @@ import torch
 from tiebench import paths
 from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.corpus.tokens import write_tokens
-from tiebench.errors import DataError, TrainingError
-from tiebench.files import sha256_of
+from tiebench.errors import BusyError, DataError, SettingsError, TrainingError
+from tiebench.files import holding, sha256_of
 from tiebench.settings import Params
 from tiebench.training import pretrain as module
-from tiebench.training.checkpoint import scratch
 from tiebench.training.pretrain import Loop, pretrain
 
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
@@ -228,18 +227,40 @@ def test_a_diverging_run_stops_and_names_the_step(corpus, monkeypatch):
 
 
 def test_a_second_process_is_refused_with_the_pid_of_the_first(corpus):
+    lock = paths.SCRATCH / "t-encoders-untrained-s0.lock"
     code = (
-        "import time; from tiebench.training.checkpoint import scratch\n"
-        "with scratch('cell', 'key'):\n    print('held', flush=True); time.sleep(60)"
+        "import sys, time, pathlib; from tiebench.files import holding\n"
+        "with holding(pathlib.Path(sys.argv[1]), 'cell'):\n"
+        "    print('held', flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+    with subprocess.Popen([sys.executable, "-c", code, lock], stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(TrainingError, match=f"process {other.pid} at work"):
-            with scratch("cell", "key"):
-                pass
+        with pytest.raises(BusyError, match=f"process {other.pid} at work"):
+            pretrain(make_params(), "encoders", "untrained", 0)
         os.kill(other.pid, signal.SIGKILL)
-    with scratch("cell", "key"):  # the lock of a killed process is free
+    with holding(lock, "cell"):  # the lock of a killed process is free
         pass
+
+
+@pytest.mark.parametrize(
+    ("family", "run", "message"),
+    [
+        ("encoders", "gone", "no such run; expected one of tied"),
+        ("others", "tied", "no such family"),
+    ],
+)
+def test_a_cell_that_params_does_not_name(corpus, family, run, message):
+    with pytest.raises(SettingsError, match=message):
+        pretrain(make_params(), family, run, 0)
+
+
+def test_scratch_of_other_settings_is_removed_when_the_cell_is_done(corpus):
+    old = paths.SCRATCH / f"t-encoders-tied-s0-{'0' * 16}"
+    other = paths.SCRATCH / f"t-encoders-tied-s01-{'0' * 16}"
+    old.mkdir(parents=True)
+    other.mkdir()
+    pretrain(make_params(), "encoders", "tied", 0)
+    assert not old.exists() and other.exists()
 
 
 def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):

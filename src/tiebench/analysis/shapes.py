@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tiebench.model.settings import BodySettings, CouplingSettings, Linear, Operation
+from tiebench.model.settings import BodySettings, CouplingSettings, Operation, transform_width
 from tiebench.schema import Settings, validate
 
 PUBLISHED_MODELS = Path(__file__).with_name("published_models.yaml")
@@ -73,11 +73,7 @@ class Shape(Settings):
             raise ValueError("input and output tables of equal width when tied")
         if self.head_width is None and self.width % self.heads:
             raise ValueError(f"heads that divide the width ({self.width} / {self.heads})")
-        reached = self.width
-        for operation in self.transform:
-            if isinstance(operation, Linear):
-                reached = operation.width or self.widths[1]
-        if reached != self.widths[1]:
+        if transform_width(self.transform, self.width, self.widths[1]) != self.widths[1]:
             raise ValueError(f"a transform that ends at the output width {self.widths[1]}")
         return self
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import Dropped, Strings, clean
+from tiebench.corpus.seen import write_seen
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.corpus.split import Split, component, rank, split
 from tiebench.corpus.tokens import write_tokens
-from tiebench.files import replacing, sha256_of, write_json
+from tiebench.files import holding, replacing, sha256_of, write_json
+from tiebench.paths import SCRATCH
 from tiebench.progress import progress
 from tiebench.sources.read import identity, read_records
 
@@ -24,7 +26,13 @@ def prepare(settings: CorpusSettings, folder: Path) -> None:
 
     Raises:
         DataError: what the source, the split or the tokenizer finds wrong.
+        BusyError: another process prepares the same folder.
     """
+    with holding(SCRATCH / f"prepare-{folder.name}.lock", f"corpus {folder.name}"):
+        _prepare(settings, folder)
+
+
+def _prepare(settings: CorpusSettings, folder: Path) -> None:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -83,9 +91,6 @@ def _write_heldout(path: Path, heldout: Strings) -> None:
 def _tokenize(
     parts: Split, settings: CorpusSettings, vocabulary: int, folder: Path, bar: Any
 ) -> dict[str, Any]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     subject = f"corpus {settings.option}"
     texts = (text for translations in parts.train.values() for text in translations.values())
     tokenizer = tok.train_tokenizer(texts, vocabulary, subject)
@@ -116,10 +121,10 @@ def _tokenize(
                 lang: equal / max(pairs, 1)
                 for lang, (equal, pairs) in [*repeats.items(), ("all", total)]
             }
-            counted = np.bincount(np.concatenate(list(ids.values())), minlength=vocabulary)
-            with replacing(folder / "unigram.parquet") as temporary:
-                table = pa.table({"id": np.arange(vocabulary, dtype=np.int32), "count": counted})
-                parquet.write_table(table, temporary)
+    read = (
+        text for part in (parts.train, parts.valid) for x in part.values() for text in x.values()
+    )
+    write_seen(folder / "seen.parquet", read)
     bar.update()
     return meta
 

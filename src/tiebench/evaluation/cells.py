@@ -11,8 +11,10 @@ from typing import Any
 from tiebench import paths
 from tiebench.errors import DataError
 from tiebench.files import read_json
-from tiebench.settings import FamilySettings, Params
+from tiebench.settings import Params, families
 
+SEARCHED = frozenset({"encoders"})
+"""Families whose models are searched for translations."""
 METRICS_KEYS = frozenset(
     {"objective", "seed", "steps", "tokens", "train_flops", "parameters", "validation"}
 )
@@ -21,7 +23,7 @@ HISTORY_COLUMNS = frozenset(
 )
 OUTCOME_COLUMNS = (
     "set", "source", "target", "layer", "distance", "offset",
-    "rank", "credit", "shares_token",
+    "rank", "credit", "shares_token", "seen_in_training",
 )  # fmt: skip
 
 
@@ -47,8 +49,18 @@ class Cell:
 
     def outcomes(self, name: str) -> Path:
         """The outcomes of its retrieval on the corpus `name`."""
-        cell = f"{name}-{paths.cell_name(self.run, self.seed)}"
-        return paths.evaluation_folder(self.report, "retrieval") / cell / "outcomes.parquet"
+        folder = paths.retrieval_folder(self.report, self.family, self.run, self.seed, name)
+        return folder / "outcomes.parquet"
+
+    def search(self, name: str) -> dict[str, int]:
+        """The summary.json of its retrieval on the corpus `name`.
+
+        Raises:
+            DataError: missing or damaged.
+        """
+        mend = f"run `dvc repro retrieval_{self.family}@{name}-{self.run}-{self.seed}`"
+        held: dict[str, int] = read_json(self.outcomes(name).parent / "summary.json", mend=mend)
+        return held
 
     def metrics(self) -> dict[str, Any]:
         """Its metrics.json.
@@ -90,12 +102,6 @@ class Cell:
         return rows
 
 
-def families(params: Params) -> dict[str, FamilySettings]:
-    """The families of runs by their key in params.yaml."""
-    held = ((name, getattr(params, name)) for name in type(params).model_fields)
-    return {name: value for name, value in held if isinstance(value, FamilySettings)}
-
-
 def cells(params: Params) -> Iterator[Cell]:
     """Every cell, in the order of params.yaml."""
     for family, group in families(params).items():
@@ -114,7 +120,7 @@ def read_outcomes(cell: Cell, name: str) -> Any:
     import pyarrow.parquet as parquet
 
     path = cell.outcomes(name)
-    mend = f"run `dvc repro retrieval@{name}-{cell.run}-{cell.seed}`"
+    mend = f"run `dvc repro retrieval_{cell.family}@{name}-{cell.run}-{cell.seed}`"
     if not path.exists():
         raise DataError(path, found="no such file", expected="retrieval outcomes", mend=mend)
     try:
@@ -133,14 +139,10 @@ def read_outcomes(cell: Cell, name: str) -> Any:
 def strays(params: Params) -> list[Path]:
     """Folders of runs and outcomes beside those that params.yaml names, sorted."""
     named = {cell.folder for cell in cells(params)}
-    named |= {
-        cell.outcomes(name).parent
-        for cell in cells(params)
-        if cell.family == "encoders"
-        for name in params.retrieval.sets
-    }
+    searched = [cell for cell in cells(params) if cell.family in SEARCHED]
+    named |= {cell.outcomes(name).parent for cell in searched for name in params.retrieval.sets}
     parents = {paths.run_folder(params.name, family, "x", 0).parent for family in families(params)}
-    parents.add(paths.evaluation_folder(params.name, "retrieval"))
+    parents |= {cell.outcomes("x").parent.parent for cell in searched}
     found = {
         child
         for parent in parents

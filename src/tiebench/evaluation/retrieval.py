@@ -18,6 +18,7 @@ import torch
 from scipy import sparse
 
 from tiebench import paths
+from tiebench.corpus.seen import digests, read_seen
 from tiebench.corpus.tokenizer import load_tokenizer
 from tiebench.errors import DataError
 from tiebench.evaluation.encode import sentence_ids, sentence_vectors
@@ -26,7 +27,7 @@ from tiebench.files import replacing, write_json
 from tiebench.model.lm import load_model
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.settings import Params
+from tiebench.settings import Params, find_run
 
 TIE = 1e-9
 """Distances nearer than this, relative to the largest norms, are equal."""
@@ -39,11 +40,12 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     """Search the held-out sentences of corpus `name` with one pretrained model.
 
     Writes outcomes.parquet (one row per language pair, layer, distance, offset and sentence)
-    and summary.json into evals/<name>/retrieval/<set>-<run>-s<seed>/.
+    and summary.json into evals/<name>/retrieval/<family>/<set>-<run>-s<seed>/.
 
     Raises:
-        DataError: the model or the set is missing, or a sentence is too long.
+        DataError: the model or the set is missing or damaged, or a sentence is too long.
     """
+    group = find_run(params, family, run)
     settings = params.retrieval
     sentences = read_sentences(
         paths.corpus_folder(name), params.corpora[name].languages, settings.pool
@@ -61,9 +63,8 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     layers["tokens"] = {
         language: token_counts(part, tokenizer.get_vocab_size()) for language, part in ids.items()
     }
-    folder = (
-        paths.evaluation_folder(params.name, "retrieval") / f"{name}-{paths.cell_name(run, seed)}"
-    )
+    folder = paths.retrieval_folder(params.name, family, run, seed, name)
+    seen = seen_in_training(sentences, paths.corpus_folder(group.corpus) / "seen.parquet")
     equal, rows = 0, []
     pairs = list(language_pairs(list(sentences)))
     for source, target in progress(pairs, desc=f"retrieval {run} s{seed}", unit="pair"):
@@ -78,18 +79,19 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
                         "target": target,
                         "layer": layer,
                         "shares_token": shares,
+                        "seen_in_training": seen[source] | seen[target],
                         **part,
                     }
                 )
     _write_outcomes(folder / "outcomes.parquet", name, rows)
-    zero = {
-        layer: sum(int((norms(v) == 0).sum()) for v in by.values()) for layer, by in layers.items()
+    searched = [vectors for by_language in layers.values() for vectors in by_language.values()]
+    summary = {
+        "pool": settings.pool,
+        "zero_vectors": sum(int((norms(vectors) == 0).sum()) for vectors in searched),
+        "equal_sentences": equal,
+        "seen_in_training": int(np.logical_or.reduce(list(seen.values())).sum()),
     }
-    summary = {"pool": settings.pool, "languages": list(sentences), "layers": len(layers) - 1}
-    write_json(
-        folder / "summary.json",
-        {**summary, "zero_vectors": sum(zero.values()), "equal_sentences": equal},
-    )
+    write_json(folder / "summary.json", summary)
     return folder
 
 
@@ -99,13 +101,19 @@ def read_sentences(corpus: Path, languages: list[str], pool: int) -> dict[str, l
     Raises:
         DataError: no such file, fewer sentences than the pool, or a key without a language.
     """
+    import pyarrow as pa
     import pyarrow.parquet as parquet
 
     path = corpus / "heldout" / "sentences.parquet"
     mend = "set heldout in the corpus' settings and run `dvc repro`"
-    if not path.exists():
-        raise DataError(path, found="no such file", expected="held-out sentences", mend=mend)
-    table = parquet.read_table(path, columns=["key", "lang", "text"]).to_pydict()
+    try:
+        table = parquet.read_table(path, columns=["key", "lang", "text"]).to_pydict()
+    except FileNotFoundError:
+        found = "no such file"
+        raise DataError(path, found=found, expected="held-out sentences", mend=mend) from None
+    except (OSError, pa.ArrowException) as error:
+        found = f"a damaged file ({error})"
+        raise DataError(path, found=found, expected="held-out sentences", mend=mend) from None
     by_language: dict[str, dict[str, str]] = {language: {} for language in languages}
     for key, language, text in zip(table["key"], table["lang"], table["text"], strict=True):
         if language in by_language:
@@ -155,6 +163,15 @@ def correct_answers(source: list[str], target: list[str]) -> np.ndarray:
 def shared_tokens(source: Vectors, target: Vectors) -> np.ndarray:
     """`[M]` bool: a sentence and its translation have a token in common."""
     return np.asarray(source.minimum(target).sum(axis=1)).reshape(-1) > 0
+
+
+def seen_in_training(sentences: dict[str, list[str]], path: Path) -> dict[str, np.ndarray]:
+    """By language, `[M]` bool: the model's corpus trains or validates on the same text.
+
+    None of the corpus' own held-out sentences is; those of another corpus may be.
+    """
+    seen = read_seen(path)
+    return {language: np.isin(digests(texts), seen) for language, texts in sentences.items()}
 
 
 def norms(vectors: Vectors) -> np.ndarray:
@@ -260,7 +277,7 @@ def _write_outcomes(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
             np.repeat(values.indices, size), values.dictionary
         )
     columns["index"] = np.tile(np.arange(size, dtype=np.int32), len(rows))
-    for key in ("rank", "credit", "shares_token", "nearest"):
+    for key in ("rank", "credit", "shares_token", "seen_in_training", "nearest"):
         columns[key] = np.concatenate([row[key] for row in rows])
     column = pa.DictionaryArray.from_arrays(np.zeros(size * len(rows), np.int8), [name])
     with replacing(path) as temporary:

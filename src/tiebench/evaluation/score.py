@@ -13,11 +13,11 @@ from tiebench.analysis.published import COMPARISONS, CURVES, compare, published_
 from tiebench.analysis.tables import rounded, write_table
 from tiebench.errors import DataError
 from tiebench.evaluation import score_tables as tables
-from tiebench.evaluation.cells import cells, families, strays
+from tiebench.evaluation.cells import cells, strays
 from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.evaluation.summaries import Row, summarize, summary_columns
 from tiebench.files import write_json, write_text
-from tiebench.settings import Params
+from tiebench.settings import Params, families
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,8 @@ def score(params: Params) -> None:
     write("language_modeling", tables.LANGUAGE_MODELING, language_modeling)
     write("learning_curves", tables.LEARNING_CURVES, tables.learning_curve_rows(metrics))
     write("retrieval", tables.RETRIEVAL, retrieval)
+    sets = tables.retrieval_set_rows(params, metrics)
+    write("retrieval_sets", tables.RETRIEVAL_SETS, sets)
     write("corpus", tables.CORPUS, tables.corpus_rows(params))
     write("provenance", tables.PROVENANCE, tables.provenance_rows(params, metrics))
     summary = summarize(headline, (), baselines)

@@ -6,7 +6,6 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,18 @@ import numpy as np
 from tiebench import paths
 from tiebench.analysis.counting import coupled_counts
 from tiebench.analysis.shapes import own_shape
+from tiebench.digests import locked_versions, stage_digest
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import Cell, families, read_outcomes
+from tiebench.evaluation.cells import SEARCHED, Cell, read_outcomes
 from tiebench.files import digest_of, read_json, sha256_of
 from tiebench.model.settings import CouplingSettings, Linear
 from tiebench.progress import progress
-from tiebench.settings import Params
+from tiebench.settings import Params, families
 
 Row = dict[str, Any]
 Metrics = Mapping[Cell, Mapping[str, Any]]
 
+RETRIEVAL_SETS = ("family", "run", "seed", "set", "metric", "value")
 RUNS = (
     "family", "study", "run", "baseline", "trained", "tied",
     "input_width", "output_width", "width", "layers", "other_body", "head", "corpus", "objective",
@@ -38,6 +39,7 @@ RETRIEVAL = ("family", "run", "seed", *RETRIEVAL_KEYS, "metric", "value", "n")
 CORPUS = ("corpus", "language", "part", "metric", "value")
 PROVENANCE = ("item", "value")
 
+STAGES = ("prepare", "pretrain", "retrieval", "accounting", "score")
 LIBRARIES = (
     "torch", "tokenizers", "numpy", "scipy", "datasets", "evaluate", "pyarrow", "matplotlib",
 )  # fmt: skip
@@ -170,13 +172,24 @@ def retrieval_rows(params: Params, metrics: Metrics) -> list[Row]:
     from tiebench.evaluation.metrics.retrieval_accuracy import RetrievalAccuracy
 
     rows: list[Row] = []
-    encoders = [cell for cell in metrics if cell.family == "encoders"]
+    encoders = [cell for cell in metrics if cell.family in SEARCHED]
     with tempfile.TemporaryDirectory() as cache:
         metric = RetrievalAccuracy(cache_dir=cache)
         for cell in progress(encoders, desc="score retrieval", unit="cell"):
             for name in params.retrieval.sets:
                 rows += _retrieval_of(cell, name, metric)
     return rows
+
+
+def retrieval_set_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
+    """Per cell and set: pool, sentences equal to another, zero vectors, texts trained on."""
+    for cell in metrics:
+        for name in params.retrieval.sets if cell.family in SEARCHED else ():
+            for metric, value in cell.search(name).items():
+                yield {
+                    "family": cell.family, "run": cell.run, "seed": cell.seed,
+                    "set": name, "metric": metric, "value": value,
+                }  # fmt: skip
 
 
 def _retrieval_of(cell: Cell, name: str, metric: Any) -> Iterator[Row]:
@@ -191,17 +204,20 @@ def _retrieval_of(cell: Cell, name: str, metric: Any) -> Iterator[Row]:
             cell.outcomes(name),
             found=f"set {', '.join(levels[0])}",
             expected=name,
-            mend=f"run `dvc repro -f -s retrieval@{name}-{cell.run}-{cell.seed}`",
+            mend=f"run `dvc repro -f -s retrieval_{cell.family}@{name}-{cell.run}-{cell.seed}`",
         )
     shape = tuple(map(len, levels))
     groups = np.ravel_multi_index(codes, shape)
-    separate = ~table["shares_token"].to_numpy()
+    separate, unseen = (~table[x].to_numpy() for x in ("shares_token", "seen_in_training"))
+    subsets = {"all": np.ones_like(separate), "no_shared_token": separate}
+    if not unseen.all():
+        subsets["not_in_training"] = unseen
     scored = metric.compute(
         credits=table["credit"].to_numpy(),
         ranks=table["rank"].to_numpy(),
         groups=groups,
         group_count=math.prod(shape),
-        subsets={"all": np.ones_like(separate), "no_shared_token": separate},
+        subsets=subsets,
     )
     for subset, values in scored.items():
         for group in np.flatnonzero(values["n"]):
@@ -263,5 +279,7 @@ def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
         first = next(cell for cell in metrics if cell.family == family)
         digest = sha256_of(first.folder / "tokenizer.json")
         yield {"item": f"tokenizer of {corpus}, sha256", "value": digest}
-    for library in LIBRARIES:
-        yield {"item": f"version of {library}", "value": metadata.version(library)}
+    for stage in STAGES:
+        yield {"item": f"code of {stage}, sha256", "value": stage_digest(stage)}
+    for library, version in locked_versions(LIBRARIES).items():
+        yield {"item": f"version of {library}", "value": version}

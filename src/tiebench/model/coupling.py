@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tiebench.errors import SettingsError
 from tiebench.model.settings import Activation, CouplingSettings, Linear, Norm, Operation
 
 ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
@@ -27,12 +26,12 @@ class Coupling(nn.Module):
         width: width of the body, `hidden` in the shapes below.
 
     Raises:
-        SettingsError: the widths do not meet, or an operation would do nothing.
+        SettingsError: the widths do not meet (`CouplingSettings.widths`).
     """
 
     def __init__(self, settings: CouplingSettings, vocabulary: int, width: int) -> None:
         super().__init__()
-        input_width, output_width = coupling_widths(settings, width)
+        input_width, output_width = settings.widths(width)
         self.tied = settings.tied
         self.input_table = nn.Parameter(torch.empty(vocabulary, input_width))
         if not settings.tied:
@@ -57,34 +56,6 @@ class Coupling(nn.Module):
     def logits(self, states: Tensor) -> Tensor:
         """`[n, hidden]` states of the body to `[n, vocabulary]` logits."""
         return F.linear(self.head_states(states), self.output_table, self.bias)
-
-
-def coupling_widths(settings: CouplingSettings, width: int) -> tuple[int, int]:
-    """Widths of the input and output tables on a body of `width`.
-
-    Raises:
-        SettingsError: the head's transform does not lead from the body's width to the table's.
-    """
-    output_width = settings.output_width or width
-    reached = width
-    for index, operation in enumerate(settings.transform):
-        if isinstance(operation, Linear):
-            reached = operation.width or output_width
-        elif index and type(operation) is type(settings.transform[index - 1]):
-            raise SettingsError(
-                f"{settings.option}.transform[{index}]",
-                found=f"{operation.kind} after {settings.transform[index - 1].kind}",
-                expected="another kind of operation between two of the same",
-                mend="remove one of the two",
-            )
-    if reached != output_width:
-        raise SettingsError(
-            f"{settings.option}.transform",
-            found=f"a transform that ends at width {reached}",
-            expected=f"the output table's width, {output_width}",
-            mend="add a linear operation with `width: null` to the transform",
-        )
-    return settings.input_width or width, output_width
 
 
 def _transform(settings: CouplingSettings, width: int, output_width: int) -> nn.Sequential:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tiebench.errors import SettingsError
 from tiebench.schema import Settings
 
 Positive = Annotated[int, Field(gt=0)]
@@ -36,6 +38,14 @@ class Norm(Settings):
 Operation = Annotated[Linear | Activation | Norm, Field(discriminator="kind")]
 
 
+def transform_width(transform: list[Operation], width: int, output_width: int) -> int:
+    """The width at which a transform ends that starts at `width`."""
+    for operation in transform:
+        if isinstance(operation, Linear):
+            width = operation.width or output_width
+    return width
+
+
 class CouplingSettings(Settings):
     """How the input and output tables relate, and what stands between them and the body."""
 
@@ -56,12 +66,35 @@ class CouplingSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> CouplingSettings:
-        if self.tied and self.input_width != self.output_width:
-            raise ValueError(
-                f"equal input_width and output_width when tied (they are {self.input_width} and "
-                f"{self.output_width}): tables of unequal width cannot be one matrix"
-            )
+        for first, second in pairwise(self.transform):
+            if type(first) is type(second):
+                raise ValueError(f"another kind of operation between {first.kind}, {second.kind}")
         return self
+
+    def widths(self, body: int) -> tuple[int, int]:
+        """Widths of the input and the output table on a body of width `body`.
+
+        Raises:
+            SettingsError: unequal widths when tied, or a transform that does not lead from the
+                body's width to the output table's.
+        """
+        widths = self.input_width or body, self.output_width or body
+        if self.tied and widths[0] != widths[1]:
+            raise SettingsError(
+                "coupling.output_width",
+                found=f"{widths[1]} beside an input table of width {widths[0]}",
+                expected="equal widths when tied: tables of unequal width cannot be one matrix",
+                mend="give both the same width, or set tied to false",
+            )
+        reached = transform_width(self.transform, body, widths[1])
+        if reached != widths[1]:
+            raise SettingsError(
+                "coupling.transform",
+                found=f"a transform that leads from the body's width {body} to {reached}",
+                expected=f"one that ends at the output table's width, {widths[1]}",
+                mend="add {kind: linear} to the transform, or make output_width null",
+            )
+        return widths
 
 
 class BodySettings(Settings):
@@ -115,7 +148,8 @@ class BodySettings(Settings):
 
 
 IDENTITY_REFUSES = (
-    "layers", "heads", "feedforward_width", "positions", "feedforward", "bias", "std", "branch",
+    "layers", "heads", "feedforward_width", "norm_placement", "positions", "feedforward", "bias",
+    "std", "branch",
 )  # fmt: skip
 
 

@@ -27,7 +27,11 @@ OFFSETS = {
     "other_half": "offset fitted on the other half",
 }
 DISTANCES = {"l2": "l2 distance", "cosine": "cosine"}
-SUBSETS = {"all": "all sentences", "no_shared_token": "pairs that share no token"}
+SUBSETS = {
+    "all": "all sentences",
+    "no_shared_token": "pairs that share no token",
+    "not_in_training": "pairs with no text that was trained on",
+}
 PARTS = {
     "input_table": "input table",
     "output_table": "output table",

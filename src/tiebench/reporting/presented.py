@@ -149,7 +149,21 @@ def pool_note(results: Results, pair: tuple[str, str, str]) -> str:
     for row in results.where("retrieval", set=name, source=source, target=target):
         sizes.setdefault(row["subset"], row["n"])
     separate = sizes.get("no_shared_token", "0")
-    return f"The pool has {whole(sizes['all'])} sentences; {whole(separate)} pairs share no token."
+    note = f"The pool has {whole(sizes['all'])} sentences; {whole(separate)} pairs share no token."
+    counts = {
+        metric: max(
+            int(r["value"]) for r in results.where("retrieval_sets", set=name, metric=metric)
+        )
+        for metric in ("equal_sentences", "zero_vectors", "seen_in_training")
+    }
+    for metric, words in (
+        ("equal_sentences", "sentences equal another (each is a correct answer)"),
+        ("zero_vectors", "vectors are zero in a run (at distance 1 by angle)"),
+        ("seen_in_training", "sentences have a text that was trained on, in some language"),
+    ):
+        if counts[metric]:
+            note += f" {counts[metric]:,} {words}."
+    return note
 
 
 def retrieval_variants_table(results: Results, family: str) -> Table:

@@ -12,10 +12,10 @@ from tiebench.analysis.tables import read_table
 Row = dict[str, str]
 
 TABLES = (
-    "runs", "parameters", "language_modeling", "learning_curves", "retrieval", "corpus",
-    "provenance", "summary", "language_modeling_summary", "retrieval_summary", "published",
-    "published_curves", "parameter_savings", "savings_by_scale", "published_counts",
-    "rembert_parameters", "rembert_conventions",
+    "runs", "parameters", "language_modeling", "learning_curves", "retrieval",
+    "retrieval_sets", "corpus", "provenance", "summary", "language_modeling_summary",
+    "retrieval_summary", "published", "published_curves", "parameter_savings",
+    "savings_by_scale", "published_counts", "rembert_parameters", "rembert_conventions",
 )  # fmt: skip
 
 

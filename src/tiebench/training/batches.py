@@ -1,4 +1,4 @@
-"""Which windows a run sees, and what it predicts in them: a function of seed and step alone.
+"""Which windows a run sees, and what it predicts in them: a function of settings, seed and step.
 
 Every run of a family with the same seed sees the same windows, masked at the same positions, in
 the same order; a resumed run goes on where it was without a state to restore.
@@ -17,6 +17,8 @@ from tiebench.training.settings import MaskingSettings, TrainingSettings
 
 VALIDATION_SEED = 2**31 - 1
 """Not a run's seed: the masks of a validation are the same for all runs."""
+VALIDATION_ROWS = 16
+"""Windows per validation batch, not the setting: the masks do not depend on the batch size."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def validation_batches(
         rng = np.random.default_rng([VALIDATION_SEED, index])
         batches[language] = [
             predictions(part, training, vocabulary, rng)
-            for part in np.split(ids, range(training.batch_size, len(ids), training.batch_size))
+            for part in np.split(ids, range(VALIDATION_ROWS, len(ids), VALIDATION_ROWS))
         ]
     return batches
 

@@ -33,7 +33,7 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
         "objective": training.objective,
         "training": how,
         "seed": str(seed),
-        "corpus": f"{corpus.option}: {', '.join(corpus.languages)}; "
+        "corpus": f"{group.corpus}: {', '.join(corpus.languages)}; "
         f"vocabulary {metrics['vocabulary']:,}",
         "parameters": f"{counts['pretraining']:,} in pretraining, "
         f"{counts['fine_tuning']:,} in fine-tuning",

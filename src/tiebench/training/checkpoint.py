@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,34 +23,17 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @contextmanager
 def scratch(cell: str, key: str) -> Iterator[Path]:
-    """Hold a scratch folder for one cell; remove it when the block succeeds.
+    """A scratch folder for one cell; when the block succeeds, all the cell's are removed.
 
     Args:
-        cell: a readable name, for the error of a second process.
+        cell: a readable name.
         key: digest of settings, code and data; another key never resumes this one's checkpoint.
-
-    Raises:
-        TrainingError: another process holds the cell; the error names its pid.
     """
     folder = SCRATCH / f"{cell}-{key[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = SCRATCH / f"{cell}.lock"
-    with lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise TrainingError(
-                cell,
-                found=f"process {file.read().strip() or 'unknown'} at work on it ({lock} is held)",
-                expected="one process per cell",
-                mend="wait for it to end, or stop it (`kill PID`); what it saved is resumed",
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield folder
-        shutil.rmtree(folder)
+    yield folder
+    for finished in SCRATCH.glob(f"{cell}-{'[0-9a-f]' * 16}"):
+        shutil.rmtree(finished)
 
 
 def save_checkpoint(
@@ -88,7 +69,7 @@ def load_checkpoint(
                 for name, parameter in model.named_parameters():
                     parameter.copy_(file.get_tensor(f"weight/{name}"))
                     state = optimizer.state[parameter]
-                    state["step"] = torch.tensor(float(step))
+                    state["step"] = torch.tensor(float(step), device=parameter.device)
                     for moment in MOMENTS:
                         state[moment] = file.get_tensor(f"{moment}/{name}").to(parameter.device)
     except SafetensorError as error:

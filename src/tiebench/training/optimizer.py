@@ -11,7 +11,7 @@ from tiebench.training.settings import TrainingSettings
 
 
 def make_optimizer(model: LanguageModel, training: TrainingSettings) -> torch.optim.AdamW:
-    """Three groups: vocabulary tables, matrices, and the rest (positions, biases, norms).
+    """Up to three groups: vocabulary tables, matrices, the rest (positions, biases, norms).
 
     Only matrices decay: a decayed table would move rows that no batch has touched. The `scale`
     of a group multiplies the learning rate.

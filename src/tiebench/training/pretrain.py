@@ -19,11 +19,11 @@ from tiebench.corpus.tokenizer import byte_lengths, load_tokenizer
 from tiebench.corpus.tokens import read_tokens
 from tiebench.digests import stage_digest
 from tiebench.errors import TrainingError
-from tiebench.files import digest_of, replacing, sha256_of, write_json, write_text
+from tiebench.files import digest_of, holding, replacing, sha256_of, write_json, write_text
 from tiebench.model.lm import LanguageModel, save_model
 from tiebench.progress import progress
 from tiebench.runtime import describe_runtime, prepare_runtime
-from tiebench.settings import FamilySettings, Params
+from tiebench.settings import FamilySettings, Params, find_run
 from tiebench.training.batches import Batch, Schedule, validation_batches
 from tiebench.training.card import model_card
 from tiebench.training.checkpoint import load_checkpoint, save_checkpoint, scratch
@@ -45,27 +45,31 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
 
     Raises:
         DataError: the corpus is missing or is not the one of its tokenizer.
-        TrainingError: the loss is not finite, or another process holds the cell.
+        TrainingError: the loss is not finite.
+        BusyError: another process holds the cell.
     """
-    group: FamilySettings = getattr(params, family)
+    cell = f"{params.name}-{family}-{paths.cell_name(run, seed)}"
+    with holding(paths.SCRATCH / f"{cell}.lock", cell):
+        return _pretrain(params, family, run, seed, cell)
+
+
+def _pretrain(params: Params, family: str, run: str, seed: int, cell: str) -> Path:
+    group = find_run(params, family, run)
     coupling, body, training = group.runs[run].coupling, group.body_of(run), group.training
     corpus, folder = (
         paths.corpus_folder(group.corpus),
         paths.run_folder(params.name, family, run, seed),
     )
     languages = params.corpora[group.corpus].languages
-    tokenizer_path = corpus / "tokenizer.json"
-    tokenizer = load_tokenizer(tokenizer_path)
-    vocabulary = tokenizer.get_vocab_size()
-    train = read_tokens(corpus / "train.safetensors", tokenizer_path, languages)
-    valid = read_tokens(corpus / "valid.safetensors", tokenizer_path, languages)
+    tokenizer = corpus / "tokenizer.json"
+    vocabulary = load_tokenizer(tokenizer).get_vocab_size()
+    train = read_tokens(corpus / "train.safetensors", tokenizer, languages)
+    valid = read_tokens(corpus / "valid.safetensors", tokenizer, languages)
+    unigram = unigram_counts(train, vocabulary, training.objective == "causal")
 
     device = prepare_runtime()
     model = LanguageModel(coupling, body, vocabulary).initialize(seed).to(device)
-    validation = validation_batches(valid, training, vocabulary)
-    loop = Loop(model, training, validation, device)
-    unigram = unigram_counts(train, vocabulary, training.objective == "causal")
-    cell = f"{params.name}-{family}-{paths.cell_name(run, seed)}"
+    loop = Loop(model, training, validation_batches(valid, training, vocabulary), device)
     started = time.monotonic()
     if group.runs[run].trained:
         key = digest_of(
@@ -74,27 +78,27 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
                 "seed": seed,
                 "code": stage_digest("pretrain"),
                 "data": [sha256_of(corpus / f"{x}.safetensors") for x in ("train", "valid")],
-                "tokenizer": sha256_of(tokenizer_path),
+                "tokenizer": sha256_of(tokenizer),
             }
         )
         with scratch(cell, key) as held:
             loop.run(Schedule(train, training, vocabulary, seed), held, cell)
-            _save(folder, loop, tokenizer_path, unigram, params, family, run, seed)
+            _save(folder, loop, tokenizer, unigram, params, family, run, seed)
     else:
         loop.validate(0)
-        _save(folder, loop, tokenizer_path, unigram, params, family, run, seed)
+        _save(folder, loop, tokenizer, unigram, params, family, run, seed)
     seconds = time.monotonic() - started
+    tokens = loop.steps_here * training.batch_size * training.sequence_length
     share = loop.steps_here / training.steps
     write_json(
         paths.log_folder(params.name) / "pretrain" / f"{family}-{paths.cell_name(run, seed)}.json",
         {
             "seconds": seconds,
             "steps": loop.steps_here,
-            "tokens_per_second": loop.steps_here
-            * training.batch_size
-            * training.sequence_length
+            "tokens_per_second": tokens / seconds,
+            "flops_per_second": share
+            * training_flops(coupling, body, vocabulary, training)
             / seconds,
-            "flops_per_second": share * training_flops(coupling, body, vocabulary, training) / seconds,
             **describe_runtime(device),
         },
     )
@@ -148,8 +152,6 @@ class Loop:
                     record = {**self.record, "pending": self.pending}
                     save_checkpoint(folder, self.model, self.optimizer, self.steps_done, record)
                     saved = time.monotonic()
-        if not self.held:  # the last step was already done before a restart
-            self.held = outcomes(self.model, self.validation, self.device)
 
     def _update(self, batch: Batch, cell: str) -> None:
         training, step = self.training, self.steps_done
@@ -171,7 +173,7 @@ class Loop:
                 found=f"loss {self.pending[-1]:g} and gradient norm {norm:g} at step {step + 1}, "
                 f"largest gradient in {largest_gradient(self.model)}",
                 expected="finite values",
-                mend="lower training.learning_rate; the last good checkpoint is kept in .scratch/",
+                mend="lower training.learning_rate; the weights before it broke are in .scratch/",
             )
         self.optimizer.step()
         self.steps_done, self.steps_here = step + 1, self.steps_here + 1

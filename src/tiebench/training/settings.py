@@ -50,7 +50,8 @@ class TrainingSettings(Settings):
     """Multiplier of the learning rate for the vocabulary tables."""
     warmup_steps: Annotated[int, Field(ge=0)]
     decay: Literal["linear", "cosine", "constant"] = "linear"
-    """Shape of the decay after warm-up, to zero at the last step."""
+    """Shape after warm-up: towards zero, which is reached where a step after the last would be;
+    or constant."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decoupled; on the matrices of body and maps, never on tables, positions, biases or norms."""
     betas: Annotated[
