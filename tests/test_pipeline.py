@@ -15,9 +15,14 @@ import pytest
 
 from tests.conftest import ROOT, Tree, copy_tree
 
-RUNS = ("tied", "untied", "narrow_input_wide_output", "untrained")
+RUNS = ("tied", "untied", "narrow_input_wide_output", "untrained", "untrained_narrow_input")
 SEEDS = (0, 1)
-FEW = ("encoders.seeds=[0]", "~encoders.runs.untied", "~encoders.runs.narrow_input_wide_output")
+FEW = (
+    "encoders.seeds=[0]",
+    "~encoders.runs.untied",
+    "~encoders.runs.narrow_input_wide_output",
+    "~encoders.runs.untrained_narrow_input",
+)
 
 
 def pretraining(runs=RUNS, seeds=SEEDS) -> set[str]:
@@ -177,6 +182,16 @@ def test_forced_again_the_bytes_are_the_same(copy: Tree) -> None:
     }  # fmt: skip
     assert outputs(copy) == before
     assert copy.read("dvc.lock") == lock
+
+
+def test_changed_evaluation_and_corpus_run_what_they_feed(copy: Tree) -> None:
+    few = (["tied", "untrained"], [0])
+    said = copy.run("dvc", "exp", "run", "--no-hydra", "-S", "retrieval.pool=30")
+    assert executed(said) == retrieval(*few) | {"score", "report"}
+    assert "pool: 30" in copy.read("params.yaml")  # and the dropped runs are still dropped
+    copy.edit("params.yaml", "valid_share: 0.05", "valid_share: 0.1")
+    everything = {"prepare@home"} | pretraining(*few) | retrieval(*few) | {"score", "report"}
+    assert repro(copy)[0] == everything
 
 
 def test_an_added_seed_runs_its_cells_only(copy: Tree) -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from tiebench.corpus.seen import write_seen
+from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.errors import DataError
 from tiebench.evaluation.retrieval import (
     correct_answers,
@@ -16,6 +17,7 @@ from tiebench.evaluation.retrieval import (
     seen_in_training,
     shared_tokens,
     token_counts,
+    worded_tokens,
 )
 from tiebench.evaluation.settings import RetrievalSettings
 
@@ -103,9 +105,18 @@ def test_equal_sentences_on_either_side_are_all_correct():
 
 
 def test_shared_tokens():
-    source = token_counts([np.array([5, 6]), np.array([7]), np.array([], int)], 10)
-    target = token_counts([np.array([6]), np.array([8]), np.array([5])], 10)
-    assert shared_tokens(source, target).tolist() == [True, False, False]
+    source = token_counts([np.array([5, 6]), np.array([7]), np.array([], int), np.array([9])], 10)
+    target = token_counts([np.array([6]), np.array([8]), np.array([5]), np.array([9])], 10)
+    worded = np.arange(10) < 9
+    assert shared_tokens(source, target, worded).tolist() == [True, False, False, False]
+
+
+def test_worded_tokens():
+    tokenizer = train_tokenizer(["the theme, 7 ü"] * 3, 270, "t")
+    worded = worded_tokens(tokenizer)
+    said = {tokenizer.id_to_token(i) for i in np.flatnonzero(worded)}
+    assert {"t", "7", "Ġthe"} <= said
+    assert not {",", "Ġ", "Ã", "[SEP]"} & said  # Ã is the first byte of ü and many others
 
 
 def write_set(folder, rows):

@@ -19,6 +19,7 @@ from tiebench.files import holding, sha256_of
 from tiebench.settings import Params
 from tiebench.training import pretrain as module
 from tiebench.training.pretrain import Loop, pretrain
+from tiebench.training.validation import summarize
 
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
 OUTPUTS = [
@@ -286,3 +287,15 @@ def test_tokens_of_another_tokenizer_are_refused(corpus):
     (corpus / "tokenizer.json").write_text((corpus / "tokenizer.json").read_text() + "\n")
     with pytest.raises(DataError, match="tokenizer"):
         pretrain(make_params(), "encoders", "tied", 0)
+
+
+def test_the_unigram_loss_knows_the_language():
+    counts = {"a": np.array([0, 0, 0, 0, 3, 0]), "b": np.array([0, 0, 0, 0, 0, 1])}
+    held = {
+        "a": {"loss": np.array([1.0]), "correct": np.array([True]), "target": np.array([4])},
+        "b": {"loss": np.array([3.0]), "correct": np.array([False]), "target": np.array([5])},
+    }
+    found = summarize(held, counts, np.ones(6), causal=False)
+    assert found["loss"] == 2.0 and found["accuracy"] == 0.5
+    assert found["unigram_loss"] == pytest.approx(-(np.log(4 / 9) + np.log(2 / 7)) / 2)
+    assert [x["bin"] for x in found["by_frequency"]] == ["1-9"]

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from scipy import sparse
+from tokenizers import Tokenizer
 
 from tiebench import paths
 from tiebench.corpus.seen import digests, read_seen
@@ -65,11 +66,12 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     }
     folder = paths.retrieval_folder(params.name, family, run, seed, name)
     seen = seen_in_training(sentences, paths.corpus_folder(group.corpus) / "seen.parquet")
+    worded = worded_tokens(tokenizer)
     equal, rows = 0, []
     pairs = list(language_pairs(list(sentences)))
     for source, target in progress(pairs, desc=f"retrieval {run} s{seed}", unit="pair"):
         gold = correct_answers(sentences[source], sentences[target])
-        shares = shared_tokens(layers["tokens"][source], layers["tokens"][target])
+        shares = shared_tokens(layers["tokens"][source], layers["tokens"][target], worded)
         equal = max(equal, int((gold.sum(1) > 1).sum()))
         for layer, vectors in layers.items():
             for part in search(vectors[source], vectors[target], gold, settings):
@@ -160,9 +162,21 @@ def correct_answers(source: list[str], target: list[str]) -> np.ndarray:
     return (left[:, None] == left) | (right[:, None] == right)
 
 
-def shared_tokens(source: Vectors, target: Vectors) -> np.ndarray:
-    """`[M]` bool: a sentence and its translation have a token in common."""
-    return np.asarray(source.minimum(target).sum(axis=1)).reshape(-1) > 0
+def shared_tokens(source: Vectors, target: Vectors, worded: np.ndarray) -> np.ndarray:
+    """`[M]` bool: a sentence and its translation have a token in common that says something.
+
+    Args:
+        source, target: token counts, `[M, vocabulary]`.
+        worded: `[vocabulary]` bool, from `worded_tokens`.
+    """
+    return np.asarray(source.minimum(target).multiply(worded).sum(axis=1)).reshape(-1) > 0
+
+
+def worded_tokens(tokenizer: Tokenizer) -> np.ndarray:
+    """`[vocabulary]` bool: tokens with a letter or digit; punctuation is shared by nearly all."""
+    size = tokenizer.get_vocab_size()
+    texts = tokenizer.decode_batch([[index] for index in range(size)])
+    return np.array([any(character.isalnum() for character in text) for text in texts])
 
 
 def seen_in_training(sentences: dict[str, list[str]], path: Path) -> dict[str, np.ndarray]:

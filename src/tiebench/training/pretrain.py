@@ -127,7 +127,6 @@ class Loop:
             validation,
             device,
         )
-        self.optimizer = make_optimizer(model, training)
         self.record: dict[str, Any] = {"history": [], "initial_loss": None}
         self.held: dict[str, dict[str, np.ndarray]] = {}
         self.steps_done = self.steps_here = 0
@@ -135,6 +134,7 @@ class Loop:
 
     def run(self, schedule: Schedule, folder: Path, cell: str) -> None:
         """Train to the last step, from the checkpoint in `folder` if there is one."""
+        self.optimizer = make_optimizer(self.model, self.training)
         restored = load_checkpoint(folder, self.model, self.optimizer)
         if restored is None:
             self.validate(0)
@@ -216,7 +216,7 @@ def _save(
     folder: Path,
     loop: Loop,
     tokenizer: Path,
-    unigram: np.ndarray,
+    unigram: Mapping[str, np.ndarray],
     params: Params,
     family: str,
     run: str,

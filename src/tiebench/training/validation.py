@@ -37,25 +37,34 @@ def outcomes(
     return held
 
 
-def unigram_counts(tokens: Mapping[str, np.ndarray], vocabulary: int, causal: bool) -> np.ndarray:
-    """Training counts of each id, `[vocabulary]`; special tokens only where they are predicted."""
-    counts = np.bincount(np.concatenate(list(tokens.values())), minlength=vocabulary)
+def unigram_counts(
+    tokens: Mapping[str, np.ndarray], vocabulary: int, causal: bool
+) -> dict[str, np.ndarray]:
+    """Training counts of each id by language, `[vocabulary]`.
+
+    Special tokens count only where they are predicted.
+    """
+    counts = {x: np.bincount(ids, minlength=vocabulary) for x, ids in tokens.items()}
     if not causal:
-        counts[:SPECIALS] = 0
+        for part in counts.values():
+            part[:SPECIALS] = 0
     return counts
 
 
 def summarize(
     held: Mapping[str, Mapping[str, np.ndarray]],
-    unigram: np.ndarray,
+    unigram: Mapping[str, np.ndarray],
     byte_lengths: np.ndarray,
     causal: bool,
 ) -> dict[str, Any]:
     """The `validation` part of metrics.json.
 
+    The unigram loss knows the language, as a model does that has seen a window: a token has its
+    share of the language's training text (one added to every count).
+
     Args:
         held: from `outcomes`.
-        unigram: `[vocabulary]` counts in the training part.
+        unigram: from `unigram_counts`.
         byte_lengths: `[vocabulary]` bytes of each token.
         causal: bits per byte is defined (every token is predicted once).
     """
@@ -63,8 +72,11 @@ def summarize(
         k: np.concatenate([part[k] for part in held.values()])
         for k in ("loss", "correct", "target")
     }
-    seen = unigram[everything["target"]]
-    smoothed = np.log((unigram + 1) / (unigram + 1).sum())
+    seen = np.sum(list(unigram.values()), axis=0)[everything["target"]]
+    unigram_losses = [
+        -np.log((unigram[language] + 1) / (unigram[language] + 1).sum())[part["target"]]
+        for language, part in held.items()
+    ]
     bins = []
     for low, high in zip(BIN_EDGES, (*BIN_EDGES[1:], None), strict=True):
         inside = (seen >= low) & (seen < high if high else True)
@@ -73,7 +85,7 @@ def summarize(
     bytes_predicted = int(byte_lengths[everything["target"]].sum())
     return {
         **_means(everything),
-        "unigram_loss": float(-smoothed[everything["target"]].mean()),
+        "unigram_loss": float(np.concatenate(unigram_losses).mean()),
         "bits_per_byte": float(everything["loss"].sum() / math.log(2) / bytes_predicted)
         if causal
         else None,
