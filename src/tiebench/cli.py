@@ -104,9 +104,11 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _fetch(options: argparse.Namespace) -> int:
+    from tiebench.paths import PARAMS
+    from tiebench.settings import load_params
     from tiebench.sources.wheel import fetch_all
 
-    fetch_all()
+    fetch_all(load_params() if PARAMS.exists() else None)
     return 0
 
 

@@ -5,7 +5,7 @@ writes one small file per stage, and the stage depends on that file. It has a li
 
 - each module of ours that the stage's script reaches through imports, also those inside functions,
   with comments and docstrings left out, so that explaining the code reruns nothing;
-- each other file in the folder of a reached module, and in folders below it without Python code
+- each data file in the folder of a reached module, and in folders below it without Python code
   (a registry in YAML, a template);
 - each third-party package imported on the way, as its line in requirements.lock.
 
@@ -35,6 +35,8 @@ WITHOUT_EFFECT = frozenset({"omegaconf", "pydantic", "tqdm"})
 """Libraries that read settings or show progress: another version changes no result."""
 DISTRIBUTIONS = {"hydra": "hydra-core", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 """Import names that differ from the name in requirements.lock."""
+DATA = frozenset({".yaml", ".json", ".html", ".css", ".mplstyle"})
+"""Endings of the package's data files; an editor's backup beside them is none."""
 NOT_DIGESTED = frozenset({"code"})
 """Stages without a digest: this one."""
 
@@ -163,7 +165,7 @@ def _data_files(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.name.startswith((".", "__pycache__")):
             continue
-        if path.is_file() and path.suffix != ".py":
+        if path.is_file() and path.suffix in DATA:
             yield path
         elif path.is_dir() and not any(path.rglob("*.py")):
             yield from (x for x in path.rglob("*") if x.is_file())
