@@ -18,14 +18,14 @@ def test_without_a_lock_everything_runs(tree) -> None:
     cells = plan_cells()
     count = {stage: sum(x.stage == stage for x in cells) for stage in {x.stage for x in cells}}
     assert count == {
-        "prepare": 1, "pretrain_encoders": 8, "retrieval": 8, "accounting": 1, "score": 1, "report": 1,
+        "prepare": 1, "pretrain_encoders": 10, "retrieval_encoders": 10, "accounting": 1, "score": 1, "report": 1,
     }  # fmt: skip
     assert {x.reasons for x in cells} == {("not run before",)}
     order = [x.stage for x in cells]
     assert (
         order.index("prepare")
         < order.index("pretrain_encoders")
-        < order.index("retrieval")
+        < order.index("retrieval_encoders")
         < order.index("score")
     )
 

@@ -112,10 +112,10 @@ def test_shared_tokens():
 
 
 def test_worded_tokens():
-    tokenizer = train_tokenizer(["the theme, 7 ü"] * 3, 270, "t")
+    tokenizer = train_tokenizer(["the theme, 7 ü"] * 3, 265, "t")
     worded = worded_tokens(tokenizer)
     said = {tokenizer.id_to_token(i) for i in np.flatnonzero(worded)}
-    assert {"t", "7", "Ġthe"} <= said
+    assert {"t", "7"} <= said
     assert not {",", "Ġ", "Ã", "[SEP]"} & said  # Ã is the first byte of ü and many others
 
 
