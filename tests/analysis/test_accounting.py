@@ -43,8 +43,33 @@ def test_rembert_rows_fit_tables_and_blocks_truncated(folder: Path) -> None:
     fitting = {row["row"] for row in rows if "tables + blocks, truncated" in row["statement"]}
     assert len(rows) == 11 and len(fitting) == 8
     left = {row["row"]: row["statement"] for row in rows if row["row"] not in fitting}
-    assert left["width 1024"] == "agrees only when counting tables + blocks + pooler, rounded"
-    assert all("none of the 32" in left[row] for row in left if row.startswith("RemBERT"))
+    # all four ways that give both figures, not the first alone
+    assert left["width 1024"] == "agrees only when counting " + "; or ".join(
+        f"tables + blocks{parts} + pooler, rounded"
+        for parts in ("", " + positions", " + maps", " + positions + maps")
+    )
+
+
+def test_each_figure_of_rembert_is_matched_by_itself(folder: Path) -> None:
+    rows = {row["row"]: row for row in table(folder, "rembert_parameters")}
+    checkpoint = rows["RemBERT, output 1664 as in the checkpoint"]
+    assert checkpoint["statement"].startswith(
+        "no convention gives both; 995M at pretraining agrees only when counting tables + blocks "
+        "+ positions + maps + head + pooler, rounded, and 575M at fine-tuning agrees only when"
+    )
+    assert float(checkpoint["pooler_pretraining"]) == pytest.approx(994.59, abs=0.005)
+    assert checkpoint["pooler_pretraining_agrees"] == "true"
+    printed = rows["RemBERT, output 1536 as printed in table 14"]
+    assert "995M at pretraining agrees under no convention tried" in printed["statement"]
+    assert printed["pooler_pretraining_agrees"] == "false"
+
+
+def test_what_of_a_shape_is_assumed_is_in_its_source(folder: Path) -> None:
+    sources = {row["model"]: row["source"] for row in table(folder, "published_counts")}
+    extra = sources["input 128, output 128, 11 layers more at pretraining"]
+    assert "output width 128 derived" in extra
+    wide = sources["input 128, output 768, width 1024"]
+    assert "16 heads and feed-forward width 4,096 assumed" in wide
 
 
 def test_rembert_checkpoint_is_nearer_to_print_than_the_printed_width(folder: Path) -> None:
@@ -71,6 +96,8 @@ def test_conventions_are_ranked(folder: Path) -> None:
     agreeing = [int(row["agreeing_figures"]) for row in rows]
     assert agreeing == sorted(agreeing, reverse=True)
     assert (rows[0]["convention"], agreeing[0]) == ("tables + blocks, truncated", 16)
+    # the 995M and 575M of RemBERT count once, though read in two ways
+    assert {row["figures"] for row in rows} == {"20"}
 
 
 def test_savings_fall_with_scale_at_one_vocabulary(folder: Path) -> None:

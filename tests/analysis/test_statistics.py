@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tiebench.analysis.statistics import mean_interval, paired_difference, smallest_detectable
+from tiebench.analysis.statistics import (
+    bootstrap_interval,
+    mean_interval,
+    paired_difference,
+    smallest_detectable,
+)
 
 VALUES = [2.31, 2.44, 2.29, 2.52, 2.40]
 BASELINE = [2.20, 2.41, 2.25, 2.36, 2.31]
@@ -54,8 +59,27 @@ def test_smallest_detectable_has_the_stated_power(n: int) -> None:
     assert found.mean() == pytest.approx(0.8, abs=0.01)
 
 
-def test_equal_differences_have_nothing_undetectable() -> None:
-    assert smallest_detectable([0.5, 0.5, 0.5]) == 0.0
+@pytest.mark.parametrize("values", [[0.5, 0.5, 0.5], [0.1 + 0.2, 0.3, 0.3], [0.0] * 5])
+def test_values_that_do_not_vary_have_no_interval_and_nothing_detectable(
+    values: list[float],
+) -> None:
+    difference = paired_difference(values, [0.0] * len(values))
+    assert (difference.low, difference.high, difference.detectable) == (None, None, None)
+    assert difference.sign == 0 and difference.mean == pytest.approx(values[-1])
+    assert smallest_detectable(values) is None
+
+
+def test_bootstrap_is_near_the_normal_interval_and_the_same_again() -> None:
+    values = np.random.default_rng(0).random(1000) < 0.3
+    estimate = bootstrap_interval(values.astype(float))
+    half = 1.96 * np.sqrt(values.mean() * (1 - values.mean()) / 1000)
+    assert estimate.mean == pytest.approx(values.mean())
+    assert estimate.low == pytest.approx(values.mean() - half, abs=0.003)
+    assert estimate.high == pytest.approx(values.mean() + half, abs=0.003)
+    assert estimate == bootstrap_interval(values.astype(float))
+    assert bootstrap_interval(np.zeros(5)).low is None
+    with pytest.raises(ValueError, match="at least one value"):
+        bootstrap_interval([])
 
 
 def test_no_values_and_unequal_lengths_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -14,7 +15,9 @@ from tiebench.analysis.published import compare, relative, verdict
 from tiebench.analysis.tables import read_table
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import cells, read_outcomes, strays
-from tiebench.evaluation.score import published_protocol, score
+from tiebench.evaluation.score import score
+from tiebench.evaluation.score_retrieval import BY_LAYER, published_pair, published_protocol
+from tiebench.evaluation.score_tables import control_of
 from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.evaluation.summaries import summarize
 from tiebench.settings import Params
@@ -25,6 +28,10 @@ SMALL = {"runs": ("tied", "untied", "untrained"), "seeds": (0, 1), "languages": 
 
 def small_params(**changed: object) -> Params:
     return FAKE["make_params"](**{**SMALL, "pool": 30, **changed})
+
+
+def searching(params: Params, **changed: object) -> Params:
+    return params.model_copy(update={"retrieval": params.retrieval.model_copy(update=changed)})
 
 
 @pytest.fixture(scope="module")
@@ -286,41 +293,175 @@ def test_summary_uses_the_seeds_that_both_runs_have() -> None:
     assert found["b"]["seeds"] == 2
 
 
+def test_nothing_varies_where_all_seeds_give_the_same(made: Path) -> None:
+    rows = table(made, "retrieval_summary")
+    bags = [row for row in rows if row["layer"] == "tokens"]
+    assert bags and {(row["low"], row["varies"]) for row in bags} == {("", "")}
+    assert {row["varies"] for row in table(made, "summary")} >= {"seeds"}
+
+
+def test_intervals_over_sentences(made: Path) -> None:
+    from tiebench.analysis.statistics import bootstrap_interval
+
+    wanted = {"run": "untied", "source": "en", "target": "de", "layer": "2"}
+    rows = [
+        r for r in table(made, "retrieval_sentences") if all(r[k] == v for k, v in wanted.items())
+    ]
+    assert {(r["distance"], r["offset"]) for r in rows} == {("l2", "scored_pairs")}
+    assert {r["varies"] for r in rows} == {"sentences"}
+    held = []
+    for seed in (0, 1):
+        path = made / f"evals/small/retrieval/encoders/home-untied-s{seed}/outcomes.parquet"
+        frame = parquet.read_table(path).to_pandas()
+        chosen = {**wanted, "distance": "l2", "offset": "scored_pairs"}
+        del chosen["run"]
+        for key, value in chosen.items():
+            frame = frame[frame[key] == value]
+        held.append(frame.sort_values("index"))
+    credit = (held[0]["credit"].to_numpy() + held[1]["credit"].to_numpy()) / 2
+    separate = ~held[0]["shares_token"].to_numpy()
+    for row, values in zip(rows, (credit, credit[separate]), strict=True):
+        expected = bootstrap_interval(values.astype(float))
+        assert int(row["n"]) == len(values)
+        assert float(row["mean"]) == pytest.approx(expected.mean, rel=1e-6)
+        assert float(row["low"]) == pytest.approx(expected.low, rel=1e-6)
+        assert float(row["high"]) == pytest.approx(expected.high, rel=1e-6)
+
+
+def test_plotted_rows_are_the_headlines(made: Path) -> None:
+    rows = table(made, "retrieval_by_layer")
+    assert {(r["distance"], r["offset"]) for r in rows} == {("l2", "scored_pairs")}
+    assert {r["layer"] for r in rows} == set("01234") and len(rows) == 6 * 2 * 5
+
+
+def test_plotted_rows_are_what_was_run(workspace: Path) -> None:
+    score(searching(small_params(), distances=["cosine"], offsets=["other_half"]))
+    rows = table(workspace, "retrieval_by_layer")
+    assert rows and {(r["distance"], r["offset"]) for r in rows} == {("cosine", "other_half")}
+
+
+def test_the_plot_takes_all_rows_of_that_table() -> None:
+    root = Path(__file__).parents[2]
+    template = (root / ".dvc/plots/retrieval.json").read_text()
+    assert '"filter"' not in template
+    assert set(re.findall(r"datum\.(\w+)", template)) <= {*BY_LAYER, "rev"}
+    assert "tables/retrieval_by_layer.csv: value" in (root / "dvc.yaml").read_text()
+
+
+def test_a_run_says_its_control_head_and_masking(made: Path) -> None:
+    rows = {row["run"]: row for row in table(made, "runs")}
+    assert rows["tied"]["control"] == rows["untied"]["control"] == "untrained"
+    assert rows["untrained"]["control"] == "" and rows["untrained"]["masking"] == ""
+    assert rows["tied"]["masking"] == "0.3" and rows["tied"]["other_head"] == "false"
+
+
+def test_controls_are_matched_by_the_input_tables_width() -> None:
+    def run(
+        name: str, width: int, *, trained: bool = False, **changed: object
+    ) -> dict[str, object]:
+        held = {"run": name, "trained": trained, "input_width": width, "output_width": 16}
+        return {**held, "tied": False, "layers": 2, **changed}
+
+    tied, narrow = run("a", 16, tied=True), run("b", 4, output_width=48)
+    held = [narrow, tied, run("c", 4)]
+    assert control_of(run("x", 16, trained=True), held) == "a"
+    assert control_of(run("x", 4, trained=True, output_width=48), held) == "b"
+    assert control_of(run("x", 4, trained=True), held) == "c"
+    assert control_of(run("x", 8, trained=True), held) == "a"
+    assert control_of(run("x", 8, trained=True), [narrow]) == "b"
+    assert control_of(tied, held) is None and control_of(run("x", 16, trained=True), []) is None
+
+
+def test_retrieval_is_compared_in_the_published_pair_and_protocol_only() -> None:
+    assert published_pair(small_params()) == "retrieval_home_en_de"
+    assert published_pair(small_params(languages=("en", "tr"))) is None
+    assert published_pair(small_params(languages=("de", "en"))) == "retrieval_home_en_de"
+    assert published_pair(small_params(languages=("tr", "en", "de"))) is None
+    assert published_pair(searching(small_params(), distances=["cosine"])) is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ((1, 1, 5, True), ("agrees", "")),
-        ((-1, 1, 5, True), ("disagrees at this scale", "")),
-        ((0, 1, 5, True), ("inconclusive", "the interval includes zero")),
-        ((1, 1, 4, True), ("inconclusive", "fewer than 5 seeds")),
-        ((1, 1, 5, False), ("inconclusive", "not below the unigram loss")),
+        ((1, 0.5, 5), ("agrees", "")),
+        ((-1, 0.5, 5), ("disagrees at this scale", "")),
+        ((-1, -0.5, 5), ("agrees", "")),
+        ((0, 1, 5), ("inconclusive", "the interval includes zero")),
+        ((1, 0, 5), ("inconclusive", "the published difference is zero")),
+        ((1, 1, 4), ("inconclusive", "fewer than 5 seeds")),
+        ((1, 1, 5, "not below the unigram loss"), ("inconclusive", "not below the unigram loss")),
     ],
 )
-def test_verdicts(arguments: tuple[int, int, int, bool], expected: tuple[str, str]) -> None:
+def test_verdicts(arguments: tuple, expected: tuple[str, str]) -> None:
     assert verdict(*arguments) == expected
 
 
-def test_comparisons_need_both_rows_trained_on_the_familys_body() -> None:
-    def run(name: str, **changed: object) -> dict[str, object]:
-        held = {
-            "family": "encoders", "run": name, "trained": True, "other_body": False,
-            "objective": "masked", "tied": False, "input_width": 16, "output_width": 16,
-            "width": 16,
-        }  # fmt: skip
-        return {**held, **changed}
+def described(name: str, **changed: object) -> dict[str, object]:
+    held = {
+        "family": "encoders", "run": name, "trained": True, "control": "untrained",
+        "other_body": False, "other_head": False, "objective": "masked", "tied": False,
+        "input_width": 16, "output_width": 16, "width": 16,
+    }  # fmt: skip
+    return {**held, **changed}
 
-    def values(name: str, losses: list[float]) -> list[dict[str, object]]:
-        return [
-            {"family": "encoders", "run": name, "seed": s, "metric": metric, "value": value}
-            for s, loss in enumerate(losses)
-            for metric, value in (("loss", loss), ("unigram_loss", 4.0))
-        ]
 
-    runs = [run("one", tied=True), run("deep", other_body=True), run("two")]
-    scores = values("one", [3.0, 3.1, 2.9, 3.0, 3.0])
-    scores += values("two", [2.5, 2.61, 2.4, 2.5, 2.52])
-    (row,) = compare(runs, scores, None)
-    assert (row["first_run"], row["second_run"], row["metric"]) == ("two", "one", "loss")
-    assert row["verdict"] == "agrees" and row["better"] == "lower"
-    assert list(compare([runs[0], run("two", trained=False)], scores, None)) == []
+def measured(name: str, metric: str, values: list[float]) -> list[dict[str, object]]:
+    return [
+        {"family": "encoders", "run": name, "seed": s, "metric": metric, "value": value}
+        for s, value in enumerate(values)
+    ]
+
+
+RISING = [0.30, 0.31, 0.29, 0.30, 0.305]
+LOW = [0.10, 0.12, 0.11, 0.10, 0.11]
+
+
+def scores(name: str, accuracy: list[float], last: list[float]) -> list[dict[str, object]]:
+    rows = measured(name, "loss", [3.0] * 5) + measured(name, "unigram_loss", [4.0] * 5)
+    return (
+        rows + measured(name, "accuracy", accuracy) + measured(name, "retrieval_a_en_de_last", last)
+    )
+
+
+def test_verdicts_are_between_measures_of_one_kind() -> None:
+    runs = [described("one", tied=True), described("two")]
+    cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
+    rows = {row["measure"]: row for row in compare(runs, cells, "retrieval_a_en_de")}
+    # figure 2 has neither of the two; the average has no counterpart before fine-tuning
+    assert set(rows) == {"average of six dev sets", "masked-token accuracy, %"}
+    average = rows["average of six dev sets"]
+    assert (average["metric"], average["verdict"], average["difference"]) == (None, None, None)
+    assert average["reason"] == "fine-tuning is not measured here"
+    accuracy = rows["masked-token accuracy, %"]
+    assert (accuracy["first_run"], accuracy["second_run"]) == ("two", "one")
+    assert (accuracy["metric"], accuracy["verdict"]) == ("accuracy", "agrees")
+
+
+def test_only_runs_of_the_common_body_and_head_are_compared() -> None:
+    cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
+    one = described("one", tied=True)
+    for changed in ({"other_body": True}, {"other_head": True}, {"trained": False}):
+        assert list(compare([one, described("two", **changed)], cells, None)) == []
     assert [relative(width, 16) for width in (8, 16, 48)] == ["narrow", "body", "wide"]
+
+
+@pytest.mark.parametrize(
+    ("control", "untrained", "said"),
+    [
+        ("untrained", [0.05, 0.06, 0.05, 0.06, 0.05], ("agrees", "")),
+        ("untrained", [0.10, 0.11, 0.12, 0.11, 0.10], ("inconclusive", "not above the untrained control")),
+        (None, [], ("inconclusive", "no untrained control")),
+    ],
+)  # fmt: skip
+def test_retrieval_verdicts_need_both_runs_above_their_control(
+    control: str | None, untrained: list[float], said: tuple[str, str]
+) -> None:
+    widths = {"input_width": 4, "control": control}
+    runs = [described("wide", output_width=64, **widths), described("body", **widths)]
+    cells = scores("wide", RISING, RISING) + scores("body", LOW, LOW)
+    cells += measured("untrained", "retrieval_a_en_de_last", untrained)
+    rows = {row["metric"]: row for row in compare(runs, cells, "retrieval_a_en_de")}
+    last = rows["retrieval_a_en_de_last"]
+    assert (last["verdict"], last["reason"]) == said
+    assert rows["accuracy"]["verdict"] == "agrees"
+    assert "retrieval_a_en_de_last" not in {r["metric"] for r in compare(runs, cells, None)}

@@ -7,6 +7,7 @@ verdicts have something to show without training a model.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,15 +28,29 @@ RUNS: dict[str, dict[str, Any]] = {
     "narrow_input_wide_output": {
         "coupling": {"tied": False, "input_width": 32, "output_width": 384}
     },
+    "narrow_input_body_output": {"coupling": {"tied": False, "input_width": 32}},
+    "deep": {"coupling": {"tied": True}, "body": {"layers": 6}},
     "untrained": {"coupling": {"tied": True}, "trained": False},
+    "untrained_narrow_input": {
+        "coupling": {"tied": False, "input_width": 32, "output_width": 384},
+        "trained": False,
+    },
 }
-FINAL_LOSS = {"tied": 3.6, "untied": 3.9, "narrow_input_wide_output": 4.2, "untrained": 9.05}
-ACCURACY = {"tied": 0.30, "untied": 0.33, "narrow_input_wide_output": 0.26, "untrained": 0.12}
+COMMON = ("tied", "untied", "narrow_input_wide_output", "untrained", "untrained_narrow_input")
+FINAL_LOSS = {
+    "tied": 3.6, "untied": 3.9, "narrow_input_wide_output": 4.2, "narrow_input_body_output": 4.1,
+    "deep": 3.5, "untrained": 9.05, "untrained_narrow_input": 9.01,
+}  # fmt: skip
+ACCURACY = {
+    "tied": 0.30, "untied": 0.33, "narrow_input_wide_output": 0.26,
+    "narrow_input_body_output": 0.2, "deep": 0.31, "untrained": 0.12,
+    "untrained_narrow_input": 0.09,
+}  # fmt: skip
 
 
 def make_params(
     *,
-    runs: tuple[str, ...] = tuple(RUNS),
+    runs: tuple[str, ...] = COMMON,
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     languages: tuple[str, ...] = ("en", "de", "es", "tr"),
     pool: int = 100,
@@ -102,14 +117,18 @@ def make_params(
     )
 
 
-def write_artefacts(params: Params) -> None:
-    """Write what every stage before `score` writes, into the working folder."""
+def write_artefacts(params: Params, rates: Mapping[Any, float] = ACCURACY) -> None:
+    """Write what every stage before `score` writes, into the working folder.
+
+    Args:
+        rates: accuracy at layer 2 by run, or by (run, distance, offset).
+    """
     for name, corpus in params.corpora.items():
         _write_corpus(paths.corpus_folder(name), corpus.languages)
     for cell in cells(params):
         write_run(params, cell)
         for name in params.retrieval.sets:
-            write_outcomes(params, cell, name)
+            write_outcomes(params, cell, name, {**ACCURACY, **rates})
     account(paths.evaluation_folder(params.name, "accounting"))
 
 
@@ -201,7 +220,9 @@ def write_run(params: Params, cell: Cell) -> None:
     write_text(cell.folder / "tokenizer.json", "{}\n")
 
 
-def write_outcomes(params: Params, cell: Cell, name: str) -> None:
+def write_outcomes(
+    params: Params, cell: Cell, name: str, rates: Mapping[Any, float] = ACCURACY
+) -> None:
     """Retrieval outcomes: more right answers in the middle layers and with an offset."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -217,7 +238,8 @@ def write_outcomes(params: Params, cell: Cell, name: str) -> None:
     ):
         baseline = layer == "tokens"
         draw = _draw(name, source, target, *(() if baseline else (cell.run, cell.seed, layer)))
-        chance = 0.2 if baseline else ACCURACY[cell.run] - 0.03 * abs(int(layer) - 2)
+        rate = rates.get((cell.run, distance, offset), rates[cell.run])
+        chance = 0.2 if baseline else max(0.0, rate - 0.03 * abs(int(layer) - 2))
         chance *= 1.0 if offset != "none" else 0.8
         right = draw.random(settings.pool) < np.where(shares, chance, chance / 3)
         rank = np.where(right, 1, draw.integers(2, settings.pool, settings.pool))

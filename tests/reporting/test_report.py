@@ -11,17 +11,19 @@ import pytest
 
 from tiebench.errors import DataError
 from tiebench.evaluation.score import score
-from tiebench.reporting import findings
+from tiebench.reporting import language_modeling
 from tiebench.reporting.naming import (
+    amount,
     difference,
     direction,
     joined,
     metric_name,
     number,
+    percent,
     signed,
     with_interval,
 )
-from tiebench.reporting.presented import Table, savings_table
+from tiebench.reporting.parts import Table
 from tiebench.reporting.report import latex, markdown, render
 from tiebench.reporting.results import read_results
 from tiebench.reporting.sections import sections
@@ -46,7 +48,7 @@ def build(folder: Path, **changed: object) -> Path:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of four runs at three seeds and three languages."""
+    """A report of five runs at three seeds and three languages."""
     folder = tmp_path_factory.mktemp("report")
     return build(folder, seeds=(0, 1, 2), languages=("en", "de", "tr"))
 
@@ -155,9 +157,26 @@ def test_same_bytes_again_and_on_another_folder(report: Path, tmp_path: Path) ->
     assert not (tmp_path / REPORT / "figures" / "stale.svg").exists()
 
 
-def test_nothing_says_reproduced(report: Path) -> None:
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report whose five seeds decide verdicts both ways."""
+    runs = ("tied", "untied", "narrow_input_wide_output", "narrow_input_body_output")
+    controls = ("untrained", "untrained_narrow_input")
+    folder = tmp_path_factory.mktemp("decided")
+    return build(folder, languages=("en", "de"), runs=(*runs, *controls))
+
+
+def test_nothing_says_reproduced(decided: Path) -> None:
+    text = (decided / "index.html").read_text()
+    words = " ".join(Page(text).words)
+    rows = read_results(decided / "tables", "small")["published"]
+    assert {row["verdict"] for row in rows} >= {"", "agrees", "disagrees at this scale"}
+    assert "disagrees at this scale" in words and "None is a reproduction" in words
+    assert not re.search(r"reproduced|replicat|confirm", text, re.IGNORECASE)
+
+
+def test_fewer_seeds_decide_nothing(report: Path) -> None:
     words = " ".join(Page((report / "index.html").read_text()).words)
-    assert "reproduced" not in words
     assert "inconclusive (fewer than 5 seeds)" in words and "None is a reproduction" in words
 
 
@@ -167,20 +186,9 @@ def test_numbers_on_the_page_are_those_of_the_tables(report: Path) -> None:
     assert loss is not None
     shown = (report / "rendered/encoders_language_modeling.md").read_text()
     assert with_interval(loss, 3) in shown and difference(loss, 3) in shown
-    sentence = findings.language_modeling(results, "encoders")[0]
+    sentence = language_modeling.findings(results, "encoders")[0]
     tied = results.summary("encoders", "tied", "loss")
     assert tied is not None and number(tied["mean"], 3) in sentence
-
-
-def test_findings_of_the_accounting(report: Path) -> None:
-    results = read_results(report / "tables", "small")
-    savings = " ".join(findings.savings(results))
-    assert "2 of the tutorial's 4 rows print a wrong figure: 125M (share) and 1.5B" in savings
-    assert "For 7B and 70B nothing is saved in fact" in savings
-    rembert = " ".join(findings.rembert(results))
-    assert "16 of RemBERT's 22 printed figures come out when tables + blocks are counted" in rembert
-    assert "961M with output width 1536 and 993M with output width 1664" in rembert
-    assert savings_table(results).rows[1][:2] == ["1.5B, table", "width, saving, share"]
 
 
 def test_two_seeds_and_two_languages(tmp_path: Path) -> None:
@@ -188,17 +196,50 @@ def test_two_seeds_and_two_languages(tmp_path: Path) -> None:
     assert "95% t interval over 2 seeds" in page.read_text()
 
 
+def test_a_run_with_other_layers_is_shown_at_its_own(tmp_path: Path) -> None:
+    page = build(tmp_path, seeds=(0, 1), languages=("en", "de"), runs=("tied", "deep", "untrained"))
+    results = read_results(page / "tables", "small")
+    pair = results.pairs[0]
+    last = results.chosen("encoders", pair, last=True)
+    assert {run: layer for run, (layer, _) in last.items()} == {
+        "tied": "4", "deep": "6", "untrained": "4",
+    }  # fmt: skip
+    summary = results.summary("encoders", "deep", "retrieval_home_en_de_last")
+    assert summary is not None and summary["mean"] == last["deep"][1]["mean"]
+    rows = [
+        line.split("|")
+        for line in (page / "rendered/encoders_retrieval_home_en_de.md").read_text().splitlines()
+        if line.startswith("| tied")
+    ]
+    assert rows[0][8].strip() == rows[0][9].strip() == "" and rows[0][7].strip()
+    assert (page / "figures/encoders_retrieval.svg").exists()
+
+
+def test_figures_ignore_the_users_matplotlib_settings(report: Path, tmp_path: Path) -> None:
+    import matplotlib
+
+    shutil.copytree(report / "tables", tmp_path / REPORT / "tables")
+    changed = {"axes.grid.which": "minor", "lines.solid_capstyle": "round", "xtick.direction": "in"}
+    with matplotlib.rc_context(changed), pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        render(params(seeds=(0, 1, 2), languages=("en", "de", "tr")))
+    for path in (report / "figures").iterdir():
+        assert (tmp_path / REPORT / "figures" / path.name).read_bytes() == path.read_bytes()
+
+
 def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     page = build(tmp_path, seeds=(4,), languages=("en", "de"), runs=("tied", "untied"))
     words = " ".join(Page((page / "index.html").read_text()).words)
     assert "One seed: no interval." in words and "one seed: no interval" in words
+    assert "One seed is too few to decide" in words
     assert "±" not in words and "inconclusive" in words
 
 
 def test_one_run_that_is_not_trained(tmp_path: Path) -> None:
     page = build(tmp_path, seeds=(0,), languages=("en", "de"), runs=("untrained",))
     words = " ".join(Page((page / "index.html").read_text()).words)
-    assert "No run of this report is trained." in words
+    assert "No run of this report is trained." in words and "None of them is trained." in words
+    assert " tokens of home" not in words
 
 
 def test_a_causal_family_has_bits_per_byte(tmp_path: Path) -> None:
@@ -230,6 +271,10 @@ def test_words() -> None:
     assert signed("-0.00004", 3) == "+0.000" and number("", 2) == ""
     assert with_interval({"mean": "0.5", "low": "", "high": ""}, 1, 100) == "50.0"
     assert with_interval({"mean": "0.5", "low": "0.4", "high": "0.6"}, 1, 100) == "50.0 ± 10.0"
+    assert percent({"mean": "0.5", "low": "0.4", "high": "0.6"}) == "50.0 ± 10.0"
+    assert percent({"mean": "0.01", "low": "-0.01", "high": "0.03"}) == "1.0 (0.0 to 3.0)"
+    assert percent({"mean": "0.98", "low": "0.95", "high": "1.01"}) == "98.0 (95.0 to 100.0)"
+    assert amount(3_072_000) == "3.07 million" and amount(5_120) == "5,120"
 
 
 def test_sections_have_unique_names(report: Path) -> None:

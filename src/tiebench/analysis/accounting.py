@@ -16,6 +16,7 @@ PUBLISHED_PARAMETERS = Path(__file__).with_name("published_parameters.yaml")
 
 Row = dict[str, Any]
 
+STAGES = ("pretraining", "fine_tuning")
 OPTIONAL_PARTS = ("positions", "maps", "head", "pooler")
 ROUNDINGS: Mapping[str, Callable[[float], int]] = {"rounded": round, "truncated": math.floor}
 
@@ -131,20 +132,26 @@ def _agrees(printed: float, true: float) -> bool:
 
 
 def rembert_parameters(printed: list[Row], models: Mapping[str, Shape]) -> list[Row]:
-    """RemBERT's printed counts beside two conventions, in millions.
+    """RemBERT's printed counts beside three ways to count, in millions.
 
-    `full` is every parameter of the graph with head (rounded to compare); `best` is the
-    convention of `rembert_conventions` that gives most of the printed figures.
+    `full` is every parameter of the graph with head, `pooler` adds BERT's pooler (both rounded to
+    compare); `best` is the convention of `rembert_conventions` that gives most of the printed
+    figures. `statement` says which conventions give the row, else each of its two figures.
     """
-    best = _best(printed, models)
+    conventions = _conventions(printed, models)
+    best = conventions[0]
+    ways = {
+        "best": (best["optional_parts"], ROUNDINGS[best["rounding"]]),
+        "full": (OPTIONAL_PARTS[:-1], round),
+        "pooler": (OPTIONAL_PARTS, round),
+    }
     rows = []
     for row in printed:
         shape = models[row["model"]]
-        full = _millions(row, shape, ("positions", "maps", "head"))
-        counted = _millions(row, shape, best["optional_parts"])
         out: Row = {
             "table": row["table"],
             "row": row["row"],
+            "figure": _figure(row),
             "vocabulary": shape.vocabulary,
             "width": shape.width,
             "layers": shape.layers,
@@ -152,70 +159,79 @@ def rembert_parameters(printed: list[Row], models: Mapping[str, Shape]) -> list[
             "output_width": shape.widths[1],
             "tied": shape.tied,
         }
-        both = tuple(enumerate(("pretraining", "fine_tuning")))
-        out |= {f"printed_{stage}": row[stage] for _, stage in both}
-        for name, values in (("full", full), ("best", counted)):
-            whole = ROUNDINGS[best["rounding"]] if name == "best" else round
-            for index, stage in both:
-                out[f"{name}_{stage}"] = values[index]
-                out[f"{name}_{stage}_difference_percent"] = 100 * (values[index] / row[stage] - 1)
-                out[f"{name}_{stage}_agrees"] = whole(values[index]) == row[stage]
-        fits = [out[f"best_{stage}_agrees"] for _, stage in both]
-        others = [c["convention"] for c in best["all"] if row["row"] in c["fitting"]]
-        if all(fits):
-            out["statement"] = f"agrees when counting {best['convention']}"
-        elif others:
-            out["statement"] = f"agrees only when counting {others[0]}"
-        else:
-            out["statement"] = f"agrees under none of the {len(best['all'])} conventions tried"
-        rows.append(out)
+        out |= {f"printed_{stage}": row[stage] for stage in STAGES}
+        for name, (parts, whole) in ways.items():
+            for stage, value in zip(STAGES, _millions(row, shape, parts), strict=True):
+                out[f"{name}_{stage}"] = value
+                out[f"{name}_{stage}_difference_percent"] = 100 * (value / row[stage] - 1)
+                out[f"{name}_{stage}_agrees"] = whole(value) == row[stage]
+        rows.append({**out, "statement": _statement(row, conventions)})
     return rows
 
 
+def _statement(row: Row, conventions: list[Row]) -> str:
+    """Which conventions give both figures of a row; where none does, those that give each."""
+    giving = {
+        stage: [c["convention"] for c in conventions if (row["row"], stage) in c["given"]]
+        for stage in STAGES
+    }
+    both = [name for name in giving[STAGES[0]] if name in giving[STAGES[1]]]
+    if conventions[0]["convention"] in both:
+        return f"agrees when counting {conventions[0]['convention']}"
+    if both:
+        return f"agrees only when counting {'; or '.join(both)}"
+    if not any(giving.values()):
+        return f"agrees under none of the {len(conventions)} conventions tried"
+    figures = (
+        f"{row[stage]}M at {stage.replace('_', '-')} agrees "
+        + (f"only when counting {'; or '.join(names)}" if names else "under no convention tried")
+        for stage, names in giving.items()
+    )
+    return f"no convention gives both; {', and '.join(figures)}"
+
+
 def rembert_conventions(printed: list[Row], models: Mapping[str, Shape]) -> list[Row]:
-    """Every way to count that was tried, best first, with the rows whose two figures it gives."""
+    """Every way to count that was tried, best first; a figure counts once, however it is read."""
+    figures = {(_figure(row), stage) for row in printed for stage in STAGES}
     return [
         {
             "convention": c["convention"],
-            "figures": 2 * len(printed),
+            "figures": len(figures),
             "agreeing_figures": c["agreeing"],
-            "fitting_rows": len(c["fitting"]),
             "rows_not_fitting": "; ".join(
-                row["row"] for row in printed if row["row"] not in c["fitting"]
+                row["row"]
+                for row in printed
+                if any((row["row"], stage) not in c["given"] for stage in STAGES)
             ),
         }
         for c in _conventions(printed, models)
     ]
 
 
-def _best(printed: list[Row], models: Mapping[str, Shape]) -> Row:
-    ranked = _conventions(printed, models)
-    return {**ranked[0], "all": ranked}
+def _figure(row: Row) -> str:
+    return str(row.get("figure", row["row"]))
 
 
 def _conventions(printed: list[Row], models: Mapping[str, Shape]) -> list[Row]:
+    """Every convention with the (row, stage) that it gives, that which gives most figures first."""
     tried = []
     for size in range(len(OPTIONAL_PARTS) + 1):
         for parts in combinations(OPTIONAL_PARTS, size):
-            for name, to_whole in ROUNDINGS.items():
-                hits = {
-                    row["row"]: [
-                        to_whole(counted) == row[stage]
-                        for counted, stage in zip(
-                            _millions(row, models[row["model"]], parts),
-                            ("pretraining", "fine_tuning"),
-                            strict=True,
-                        )
-                    ]
+            counted = {row["row"]: _millions(row, models[row["model"]], parts) for row in printed}
+            for rounding, whole in ROUNDINGS.items():
+                given = {
+                    (row["row"], stage): _figure(row)
                     for row in printed
+                    for stage, value in zip(STAGES, counted[row["row"]], strict=True)
+                    if whole(value) == row[stage]
                 }
                 tried.append(
                     {
-                        "convention": f"{' + '.join(('tables', 'blocks', *parts))}, {name}",
+                        "convention": f"{' + '.join(('tables', 'blocks', *parts))}, {rounding}",
                         "optional_parts": parts,
-                        "rounding": name,
-                        "agreeing": sum(map(sum, hits.values())),
-                        "fitting": [row for row, hit in hits.items() if all(hit)],
+                        "rounding": rounding,
+                        "agreeing": len({(figure, stage) for (_, stage), figure in given.items()}),
+                        "given": given,
                     }
                 )
     return sorted(tried, key=lambda c: -c["agreeing"])

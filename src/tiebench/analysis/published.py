@@ -7,73 +7,78 @@ from pathlib import Path
 from typing import Any
 
 from tiebench.analysis.shapes import read_data
-from tiebench.analysis.statistics import paired_difference
+from tiebench.analysis.statistics import MINIMUM_SEEDS, PairedDifference, paired_difference
 
 PUBLISHED_RESULTS = Path(__file__).with_name("published_results.yaml")
 
 Row = dict[str, Any]
+Values = Mapping[tuple[str, str, str], Mapping[int, float]]
+"""(family, run, metric) -> seed -> value."""
 
+OURS = ("better", "seeds", "difference", "low", "high", "detectable", "verdict", "reason")
 COMPARISONS = (
-    "family", "first", "second", "first_run", "second_run",
-    "measure", "source", "published_first", "published_second", "published_difference",
-    "metric", "better", "seeds", "difference", "low", "high", "detectable", "verdict", "reason",
+    "family", "first", "second", "first_run", "second_run", "measure", "source",
+    "published_first", "published_second", "published_difference", "metric", *OURS,
 )  # fmt: skip
-MINIMUM_SEEDS = 5
-"""Fewer paired seeds decide nothing: at two the interval is 12.7 standard errors to each side."""
-
 CURVES = ("output_width", "layer", "accuracy_percent")
+ABLATION = {"layers": 12, "width": 768, "vocabulary": 120_000, "languages": 104}
+"""What all rows of the published ablation share (Chung et al. 2021, section 3)."""
 
 
 def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) -> Iterator[Row]:
-    """One row per published comparison that our trained runs can make.
+    """One row per published difference between two configurations that both are runs of ours.
 
     Args:
-        runs: family, run, trained, other_body, objective, tied, input_width, output_width, width.
+        runs: family, run, trained, control, other_body, other_head, objective, tied, input_width,
+            output_width, width.
         cells: family, run, seed, metric, value.
-        retrieval: start of the name of the retrieval metrics compared; None without any.
+        retrieval: start of the name of the retrieval metrics of the published pair and protocol;
+            None when they were not run.
 
     Yields:
         Rows with COMPARISONS. `verdict` is about direction alone, at our scale: `agrees`,
-        `disagrees at this scale`, or `inconclusive` with the reason.
+        `disagrees at this scale`, or `inconclusive` with the reason. It is empty, as all that
+        is ours, where we have no measure of the same kind.
     """
-    held = read_data(PUBLISHED_RESULTS)
+    held, rows = read_data(PUBLISHED_RESULTS), list(runs)
+    controls = {(row["family"], row["run"]): row["control"] for row in rows}
     values: dict[tuple[str, str, str], dict[int, float]] = {}
     for row in cells:
         group = values.setdefault((row["family"], row["run"], row["metric"]), {})
         group[row["seed"]] = row["value"]
-    for family, matched in _matched(runs, held["configurations"]).items():
+    for family, matched in _matched(rows, held["configurations"]).items():
         for first, second in held["comparisons"]:
             if first not in matched or second not in matched:
                 continue
+            pair = {key: matched[key] for key in (first, second)}
             for measure in held["measures"].values():
-                printed = [measure["values"].get(key) for key in (first, second)]
+                printed = [measure["values"].get(key) for key in pair]
                 if None in printed:
                     continue
-                for short in measure["ours"]:
-                    metric = _metric(short, retrieval)
-                    ours = [values.get((family, matched[key], metric)) for key in (first, second)]
-                    if ours[0] is None or ours[1] is None:
-                        continue
-                    yield {
-                        "family": family,
-                        "first": held["names"][first],
-                        "second": held["names"][second],
-                        "first_run": matched[first],
-                        "second_run": matched[second],
-                        "measure": measure["label"],
-                        "source": f"Chung et al. 2021, {measure['source']}",
-                        "published_first": printed[0],
-                        "published_second": printed[1],
-                        "published_difference": round(printed[0] - printed[1], 6),
-                        "metric": metric,
-                        **_ours(
-                            ours[0],
-                            ours[1],
-                            short in held["lower_is_better"],
-                            printed,
-                            all(_learned(values, family, matched[x]) for x in (first, second)),
-                        ),
-                    }
+                metric = _metric(measure["ours"], retrieval)
+                if metric and any((family, run, metric) not in values for run in pair.values()):
+                    continue
+                if metric is None and measure["ours"]:
+                    continue
+                published = round(printed[0] - printed[1], 6)
+                ours: Row = dict.fromkeys(OURS) | {"reason": measure.get("reason")}
+                if metric:
+                    held_to = {run: controls[family, run] for run in pair.values()}
+                    ours = _ours(values, family, held_to, metric, published)
+                yield {
+                    "family": family,
+                    "first": held["names"][first],
+                    "second": held["names"][second],
+                    "first_run": pair[first],
+                    "second_run": pair[second],
+                    "measure": measure["label"],
+                    "source": f"Chung et al. 2021, {measure['source']}",
+                    "published_first": printed[0],
+                    "published_second": printed[1],
+                    "published_difference": published,
+                    "metric": metric,
+                    **ours,
+                }
 
 
 def published_curves() -> Iterator[Row]:
@@ -83,65 +88,82 @@ def published_curves() -> Iterator[Row]:
             yield dict(zip(CURVES, (width, layer, accuracy), strict=True))
 
 
-def _metric(short: str, retrieval: str | None) -> str:
-    return short.replace("retrieval", retrieval or "retrieval", 1)
+def _metric(ours: str | None, retrieval: str | None) -> str | None:
+    if ours is None or not ours.startswith("retrieval"):
+        return ours
+    return ours.replace("retrieval", retrieval, 1) if retrieval else None
 
 
-def _learned(values: Mapping[tuple[str, str, str], Any], family: str, run: str) -> bool:
+def _ours(
+    values: Values, family: str, controls: Mapping[str, str | None], metric: str, published: float
+) -> Row:
+    """Our side of a comparison between the two runs that `controls` maps to their controls."""
+    found = _difference(values, *((family, run, metric) for run in controls))
+    hindrance = ""
+    if not all(_learned(values, family, run) for run in controls):
+        hindrance = "not below the unigram loss"
+    elif metric.startswith("retrieval") and found.n >= MINIMUM_SEEDS:
+        if None in controls.values():
+            hindrance = "no untrained control"
+        elif any(
+            _difference(values, (family, run, metric), (family, str(control), metric)).sign < 1
+            for run, control in controls.items()
+        ):
+            hindrance = "not above the untrained control"
+    said, reason = verdict(found.sign, published, found.n, hindrance)
+    return {
+        "better": "higher",
+        "seeds": found.n,
+        "difference": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "detectable": found.detectable,
+        "verdict": said,
+        "reason": reason,
+    }
+
+
+def _difference(
+    values: Values, first: tuple[str, str, str], second: tuple[str, str, str]
+) -> PairedDifference:
+    seeds = [seed for seed in values[first] if seed in values[second]]
+    return paired_difference([values[first][s] for s in seeds], [values[second][s] for s in seeds])
+
+
+def _learned(values: Values, family: str, run: str) -> bool:
     """Whether a run predicts better than token frequencies do, in the mean over its seeds."""
     losses = (values[family, run, metric].values() for metric in ("loss", "unigram_loss"))
     loss, unigram = (sum(held) / len(held) for held in losses)
     return bool(loss < unigram)
 
 
-def _ours(
-    first: Mapping[int, float],
-    second: Mapping[int, float],
-    lower: bool,
-    printed: list[float],
-    learned: bool,
-) -> Row:
-    seeds = [seed for seed in first if seed in second]
-    difference = paired_difference([first[s] for s in seeds], [second[s] for s in seeds])
-    published = (printed[0] > printed[1]) - (printed[0] < printed[1])
-    said, reason = verdict(
-        -difference.sign if lower else difference.sign, published, difference.n, learned
-    )
-    return {
-        "better": "lower" if lower else "higher",
-        "seeds": difference.n,
-        "difference": difference.mean,
-        "low": difference.low,
-        "high": difference.high,
-        "detectable": difference.detectable,
-        "verdict": said,
-        "reason": reason,
-    }
-
-
-def verdict(ours: int, published: int, seeds: int, learned: bool) -> tuple[str, str]:
+def verdict(ours: int, published: float, seeds: int, hindrance: str = "") -> tuple[str, str]:
     """The verdict on a direction, and why there is none.
 
     Args:
         ours: 1 or -1 when the interval of our difference is above or below zero, else 0.
-        published: sign of the published difference.
+        published: the published difference, of the same sign where it agrees.
         seeds: pairs behind our interval.
-        learned: both runs are below the unigram loss.
+        hindrance: why the two runs decide nothing whatever their difference; empty if they may.
     """
-    if not learned:
-        return "inconclusive", "not below the unigram loss"
+    if hindrance:
+        return "inconclusive", hindrance
     if seeds < MINIMUM_SEEDS:
         return "inconclusive", f"fewer than {MINIMUM_SEEDS} seeds"
-    if not ours or not published:
+    if not published:
+        return "inconclusive", "the published difference is zero"
+    if not ours:
         return "inconclusive", "the interval includes zero"
-    return ("agrees" if ours == published else "disagrees at this scale"), ""
+    return ("agrees" if ours * published > 0 else "disagrees at this scale"), ""
 
 
 def _matched(runs: Iterable[Row], configurations: Mapping[str, Row]) -> dict[str, dict[str, str]]:
-    """By family, the first masked, trained run on the family's own body for each configuration."""
+    """By family and configuration, the first trained, masked run of the common body and head."""
     matched: dict[str, dict[str, str]] = {}
     for row in runs:
-        if not row["trained"] or row["other_body"] or row["objective"] != "masked":
+        if not row["trained"] or row["objective"] != "masked":
+            continue
+        if row["other_body"] or row["other_head"]:
             continue
         found = {
             "tied": row["tied"],

@@ -1,4 +1,4 @@
-"""Means and paired differences over seeds, with t intervals."""
+"""Means and paired differences over seeds, with t intervals; means over sentences, resampled."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 LEVEL = 0.95
 """Level of every interval."""
 POWER = 0.8
 """Power of the smallest detectable difference, two-sided at 1 - LEVEL."""
+MINIMUM_SEEDS = 5
+"""Fewer paired seeds decide nothing: at two the interval is 12.7 standard errors to each side."""
+RESAMPLES = 2000
+"""Draws of a bootstrap."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` values with its interval; both ends are None when n is 1."""
+    """A mean over `n` values with its interval; both ends are None when the values do not vary."""
 
     n: int
     mean: float
@@ -41,13 +46,48 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Estimate:
     if not n:
         raise ValueError("a mean needs at least one value")
     mean = math.fsum(values) / n
-    if n == 1:
-        return Estimate(1, mean, None, None)
-    half = _deviation(values) / math.sqrt(n) * _quantile(n - 1, (1 + level) / 2)
+    deviation = _deviation(values)
+    if not deviation:
+        return Estimate(n, mean, None, None)
+    half = deviation / math.sqrt(n) * _quantile(n - 1, (1 + level) / 2)
     return Estimate(n, mean, mean - half, mean + half)
 
 
+def bootstrap_interval(values: Any, level: float = LEVEL, seed: int = 0) -> Estimate:
+    """Mean of `values` `[n]` and its percentile bootstrap interval (Efron and Tibshirani 1993).
+
+    The draws depend on `n` and `seed` alone, so that groups over the same units share them.
+
+    Raises:
+        ValueError: no values.
+    """
+    import numpy as np
+
+    n = len(values)
+    if not n:
+        raise ValueError("a mean needs at least one value")
+    mean = math.fsum(values) / n
+    if min(values) == max(values):
+        return Estimate(n, mean, None, None)
+    means = _resampled(n, seed) @ np.asarray(values, dtype=np.float64) / n
+    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2))
+    return Estimate(n, mean, float(low), float(high))
+
+
+@lru_cache(maxsize=4)
+def _resampled(n: int, seed: int) -> Any:
+    """How often each unit is drawn, `[RESAMPLES, n]`."""
+    import numpy as np
+
+    draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    return draws.astype(np.float64)
+
+
 def _deviation(values: Sequence[float]) -> float:
+    """Standard deviation; exactly 0 for one value and for values equal but for rounding."""
+    spread = max(values) - min(values)
+    if spread <= 1e-12 * max(map(abs, values)):
+        return 0.0
     return statistics.stdev(map(float, values))
 
 
@@ -60,7 +100,7 @@ def _quantile(degrees: int, probability: float) -> float:
 
 @dataclass(frozen=True)
 class PairedDifference(Estimate):
-    """A mean difference over pairs; `detectable` is the true difference found with power 0.8."""
+    """A mean difference over pairs; `detectable` is the true difference found with POWER."""
 
     detectable: float | None
 
@@ -85,12 +125,12 @@ def smallest_detectable(
     """The true mean difference that a two-sided paired t test would find with `power`.
 
     From the noncentral t distribution at the observed standard deviation (Cohen 1988, chapter 2).
-    None for a single pair.
+    None for a single pair, and for differences that do not vary.
     """
-    n = len(differences)
-    if n < 2:
+    n, deviation = len(differences), _deviation(differences)
+    if not deviation:
         return None
-    return _detectable_shift(n, alpha, power) * _deviation(differences) / math.sqrt(n)
+    return _detectable_shift(n, alpha, power) * deviation / math.sqrt(n)
 
 
 @cache

@@ -22,7 +22,7 @@ HISTORY_COLUMNS = frozenset(
     {"step", "tokens", "loss", "learning_rate", "gradient_norm", "validation_loss"}
 )
 OUTCOME_COLUMNS = (
-    "set", "source", "target", "layer", "distance", "offset",
+    "set", "source", "target", "layer", "distance", "offset", "index",
     "rank", "credit", "shares_token", "seen_in_training",
 )  # fmt: skip
 

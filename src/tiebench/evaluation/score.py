@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from tiebench import paths
 from tiebench.analysis.published import COMPARISONS, CURVES, compare, published_curves
 from tiebench.analysis.tables import rounded, write_table
 from tiebench.errors import DataError
+from tiebench.evaluation import score_retrieval as searches
 from tiebench.evaluation import score_tables as tables
 from tiebench.evaluation.cells import cells, strays
-from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.evaluation.summaries import Row, summarize, summary_columns
 from tiebench.files import write_json, write_text
 from tiebench.settings import Params, families
@@ -44,8 +43,9 @@ def score(params: Params) -> None:
     baselines = {family: group.baseline for family, group in families(params).items()}
     parameters = tables.parameter_rows(params, metrics)
     language_modeling = list(tables.language_modeling_rows(metrics))
-    retrieval = tables.retrieval_rows(params, metrics)
-    headline = headline_rows(params, language_modeling, retrieval)
+    retrieval, sentences = searches.retrieval_rows(params, metrics)
+    by_layer = searches.by_layer(params, retrieval)
+    headline = headline_rows(language_modeling, by_layer)
     runs = tables.run_rows(params, metrics)
 
     folder = paths.report_folder(params.name) / "tables"
@@ -62,78 +62,34 @@ def score(params: Params) -> None:
     write("parameters", tables.PARAMETERS, parameters)
     write("language_modeling", tables.LANGUAGE_MODELING, language_modeling)
     write("learning_curves", tables.LEARNING_CURVES, tables.learning_curve_rows(metrics))
-    write("retrieval", tables.RETRIEVAL, retrieval)
-    sets = tables.retrieval_set_rows(params, metrics)
-    write("retrieval_sets", tables.RETRIEVAL_SETS, sets)
+    write("retrieval", searches.RETRIEVAL, retrieval)
+    write("retrieval_by_layer", searches.BY_LAYER, by_layer)
+    write("retrieval_sentences", searches.SENTENCES, sentences)
+    write("retrieval_sets", searches.RETRIEVAL_SETS, searches.set_rows(params, metrics))
     write("corpus", tables.CORPUS, tables.corpus_rows(params))
     write("provenance", tables.PROVENANCE, tables.provenance_rows(params, metrics))
     summary = summarize(headline, (), baselines)
     write("summary", summary_columns(()), summary)
     for name, rows, keys in (
         ("language_modeling_summary", language_modeling, ("language", "bin")),
-        ("retrieval_summary", retrieval, tables.RETRIEVAL_KEYS),
+        ("retrieval_summary", retrieval, searches.RETRIEVAL_KEYS),
     ):
         write(name, summary_columns(keys), summarize(rows, keys, baselines))
-    write("published", COMPARISONS, compare(runs, headline, headline_pair(params)))
+    write("published", COMPARISONS, compare(runs, headline, searches.published_pair(params)))
     write("published_curves", CURVES, published_curves())
     for stale in set(folder.glob("*.csv")) - written:
         stale.unlink()
     write_json(paths.report_folder(params.name) / "metrics.json", flat(summary, parameters))
 
 
-def headline_rows(params: Params, language_modeling: list[Row], retrieval: list[Row]) -> list[Row]:
-    """The few numbers per cell that a run is judged by.
-
-    Retrieval is the accuracy with the published distance and offset (see `published_protocol`):
-    `last`, the last layer; `best`, the layer that is best for the run in the mean over its seeds
-    (chosen on the pairs it is scored on); `drop`, best minus last (RemBERT, figure 2).
-    """
+def headline_rows(language_modeling: list[Row], by_layer: list[Row]) -> list[Row]:
+    """The few numbers per cell that a run is judged by, those of the retrieval included."""
     rows = [
         {key: row[key] for key in ("family", "run", "seed", "metric", "value")}
         for row in language_modeling
         if (row["language"], row["bin"]) == ("all", "all") and row["metric"] in HEADLINES
     ]
-    protocol = published_protocol(params.retrieval)
-    layers: dict[tuple[str, ...], dict[str, dict[int, float]]] = defaultdict(dict)
-    for row in retrieval:
-        if (
-            (row["distance"], row["offset"]) == protocol
-            and (row["subset"], row["metric"]) == ("all", "accuracy")
-            and row["layer"] != "tokens"
-        ):
-            group = (row["family"], row["run"], row["set"], row["source"], row["target"])
-            layers[group].setdefault(row["layer"], {})[row["seed"]] = row["value"]
-    for (family, run, name, source, target), by_layer in layers.items():
-        last = by_layer[max(by_layer, key=int)]
-        best = max(by_layer.values(), key=lambda by_seed: sum(by_seed.values()))
-        drop = {seed: best[seed] - last[seed] for seed in last}
-        for measure, by_seed in (("last", last), ("best", best), ("drop", drop)):
-            rows += (
-                {
-                    "family": family, "run": run, "seed": seed,
-                    "metric": f"retrieval_{name}_{source}_{target}_{measure}", "value": value,
-                }
-                for seed, value in by_seed.items()
-            )  # fmt: skip
-    return rows
-
-
-def published_protocol(settings: RetrievalSettings) -> tuple[str, str]:
-    """Distance and offset of RemBERT's appendix A.9, or the first ones set."""
-    distance = "l2" if "l2" in settings.distances else settings.distances[0]
-    offset = "scored_pairs" if "scored_pairs" in settings.offsets else settings.offsets[0]
-    return distance, offset
-
-
-def headline_pair(params: Params) -> str:
-    """Start of the name of the retrieval metrics set beside RemBERT's English to German.
-
-    The first set's English and German, else its first two languages.
-    """
-    name = params.retrieval.sets[0]
-    languages = params.corpora[name].languages
-    pair = ("en", "de") if {"en", "de"} <= set(languages) else tuple(languages[:2])
-    return "_".join(("retrieval", name, *pair))
+    return [*rows, *searches.headline_rows(by_layer)]
 
 
 def flat(summary: list[Row], parameters: list[Row]) -> dict[str, dict[str, dict[str, float]]]:

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import math
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-import numpy as np
 
 from tiebench import paths
 from tiebench.analysis.counting import coupled_counts
 from tiebench.analysis.shapes import own_shape
 from tiebench.digests import locked_versions, stage_digest
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import SEARCHED, Cell, read_outcomes
+from tiebench.evaluation.cells import Cell
 from tiebench.files import digest_of, read_json, sha256_of
 from tiebench.model.settings import CouplingSettings, Linear
-from tiebench.progress import progress
 from tiebench.settings import Params, families
 
 Row = dict[str, Any]
 Metrics = Mapping[Cell, Mapping[str, Any]]
 
-RETRIEVAL_SETS = ("family", "run", "seed", "set", "metric", "value")
 RUNS = (
-    "family", "study", "run", "baseline", "trained", "tied",
-    "input_width", "output_width", "width", "layers", "other_body", "head", "corpus", "objective",
-    "vocabulary", "steps", "batch_size", "sequence_length", "tokens", "train_flops",
-    "learning_rate", "seeds",
+    "family", "study", "run", "baseline", "trained", "control", "tied",
+    "input_width", "output_width", "width", "layers", "other_body", "head", "other_head", "corpus",
+    "objective", "masking", "vocabulary", "steps", "batch_size", "sequence_length", "tokens",
+    "train_flops", "learning_rate", "seeds",
 )  # fmt: skip
 PARAMETERS = ("family", "run", "metric", "value")
 LANGUAGE_MODELING = ("family", "run", "seed", "language", "bin", "metric", "value")
 LEARNING_CURVES = ("family", "run", "seed", "step", "tokens", "metric", "value")
-RETRIEVAL_KEYS = ("set", "source", "target", "layer", "distance", "offset", "subset")
-RETRIEVAL = ("family", "run", "seed", *RETRIEVAL_KEYS, "metric", "value", "n")
 CORPUS = ("corpus", "language", "part", "metric", "value")
 PROVENANCE = ("item", "value")
 
@@ -47,39 +38,62 @@ LIBRARIES = (
 
 def run_rows(params: Params, metrics: Metrics) -> list[Row]:
     """What each run is: one row, the same for all its seeds."""
-    rows = []
+    rows: list[Row] = []
     for family, group in families(params).items():
+        training, common = group.training, group.runs[group.baseline].coupling
+        masking = training.masking
+        described: list[Row] = []
         for run, settings in group.runs.items():
+            coupling = settings.coupling
             body, vocabulary = group.body_of(run), _vocabulary(params, group.corpus)
-            shape = own_shape(settings.coupling, body, vocabulary)
+            shape = own_shape(coupling, body, vocabulary)
             cell = Cell(params.name, family, group.corpus, run, group.seeds[0])
-            rows.append(
+            described.append(
                 {
                     "family": family,
                     "study": group.study,
                     "run": run,
                     "baseline": run == group.baseline,
                     "trained": settings.trained,
-                    "tied": settings.coupling.tied,
+                    "tied": coupling.tied,
                     "input_width": shape.widths[0],
                     "output_width": shape.widths[1],
                     "width": body.width,
                     "layers": shape.layers,
                     "other_body": bool(settings.body),
-                    "head": _head(settings.coupling, shape.widths[1]),
+                    "head": _head(coupling, shape.widths[1]),
+                    "other_head": (coupling.transform, coupling.bias)
+                    != (common.transform, common.bias),
                     "corpus": group.corpus,
-                    "objective": group.training.objective,
+                    "objective": training.objective,
+                    "masking": masking.probability if masking and settings.trained else None,
                     "vocabulary": vocabulary,
                     "steps": metrics[cell]["steps"],
-                    "batch_size": group.training.batch_size,
-                    "sequence_length": group.training.sequence_length,
+                    "batch_size": training.batch_size,
+                    "sequence_length": training.sequence_length,
                     "tokens": metrics[cell]["tokens"],
                     "train_flops": metrics[cell]["train_flops"],
-                    "learning_rate": group.training.learning_rate if settings.trained else None,
+                    "learning_rate": training.learning_rate if settings.trained else None,
                     "seeds": " ".join(map(str, group.seeds)),
                 }
             )
+        rows += ({**row, "control": control_of(row, described)} for row in described)
     return rows
+
+
+def control_of(run: Row, runs: list[Row]) -> str | None:
+    """The untrained run that a trained one of the same family is held against.
+
+    One whose input table is as wide, of these the one most like it; without any, the tied one,
+    else any. None for a run that is itself untrained, and in a family without untrained runs.
+    """
+    untrained = [row for row in runs if not row["trained"]]
+    if not run["trained"] or not untrained:
+        return None
+    alike = [row for row in untrained if row["input_width"] == run["input_width"]]
+    alike = alike or [row for row in untrained if row["tied"]] or untrained
+    kept = ("layers", "output_width", "tied")
+    return str(max(alike, key=lambda row: [row[key] == run[key] for key in kept])["run"])
 
 
 def _head(coupling: CouplingSettings, output_width: int) -> str:
@@ -160,76 +174,6 @@ def learning_curve_rows(metrics: Metrics) -> Iterator[Row]:
                         "step": int(row["step"]), "tokens": int(row["tokens"]),
                         "metric": metric, "value": float(row[column]),
                     }  # fmt: skip
-
-
-def retrieval_rows(params: Params, metrics: Metrics) -> list[Row]:
-    """Accuracy and mean reciprocal rank by set, languages, layer, distance, offset and subset.
-
-    A subset without any sentence has no row.
-    """
-    # `evaluate` reads this once, when it is imported
-    os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    from tiebench.evaluation.metrics.retrieval_accuracy import RetrievalAccuracy
-
-    rows: list[Row] = []
-    encoders = [cell for cell in metrics if cell.family in SEARCHED]
-    with tempfile.TemporaryDirectory() as cache:
-        metric = RetrievalAccuracy(cache_dir=cache)
-        for cell in progress(encoders, desc="score retrieval", unit="cell"):
-            for name in params.retrieval.sets:
-                rows += _retrieval_of(cell, name, metric)
-    return rows
-
-
-def retrieval_set_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
-    """Per cell and set: pool, sentences equal to another, zero vectors, texts trained on."""
-    for cell in metrics:
-        for name in params.retrieval.sets if cell.family in SEARCHED else ():
-            for metric, value in cell.search(name).items():
-                yield {
-                    "family": cell.family, "run": cell.run, "seed": cell.seed,
-                    "set": name, "metric": metric, "value": value,
-                }  # fmt: skip
-
-
-def _retrieval_of(cell: Cell, name: str, metric: Any) -> Iterator[Row]:
-    table = read_outcomes(cell, name)
-    levels, codes = [], []
-    for column in RETRIEVAL_KEYS[:-1]:
-        encoded = table[column].combine_chunks().cast("string").dictionary_encode()
-        levels.append(encoded.dictionary.to_pylist())
-        codes.append(encoded.indices.to_numpy(zero_copy_only=False))
-    if levels[0] != [name]:
-        raise DataError(
-            cell.outcomes(name),
-            found=f"set {', '.join(levels[0])}",
-            expected=name,
-            mend=f"run `dvc repro -f -s retrieval_{cell.family}@{name}-{cell.run}-{cell.seed}`",
-        )
-    shape = tuple(map(len, levels))
-    groups = np.ravel_multi_index(codes, shape)
-    separate, unseen = (~table[x].to_numpy() for x in ("shares_token", "seen_in_training"))
-    subsets = {"all": np.ones_like(separate), "no_shared_token": separate}
-    if not unseen.all():
-        subsets["not_in_training"] = unseen
-    scored = metric.compute(
-        credits=table["credit"].to_numpy(),
-        ranks=table["rank"].to_numpy(),
-        groups=groups,
-        group_count=math.prod(shape),
-        subsets=subsets,
-    )
-    for subset, values in scored.items():
-        for group in np.flatnonzero(values["n"]):
-            at = [level[i] for level, i in zip(levels, np.unravel_index(group, shape), strict=True)]
-            for measure in ("accuracy", "reciprocal_rank"):
-                yield {
-                    "family": cell.family, "run": cell.run, "seed": cell.seed,
-                    **dict(zip(RETRIEVAL_KEYS, (*at, subset), strict=True)),
-                    "metric": measure,
-                    "value": float(values[measure][group]),
-                    "n": int(values["n"][group]),
-                }  # fmt: skip
 
 
 def corpus_rows(params: Params) -> Iterator[Row]:

@@ -33,8 +33,9 @@ def summarize(
         baselines: by family, the run that the others are paired with, seed by seed.
 
     Returns:
-        Rows with `summary_columns(keys)`. One seed has no interval. The baseline itself, and
-        what the baseline lacks, has no difference.
+        Rows with `summary_columns(keys)`. One seed, and a value that is the same for all seeds,
+        has no interval: nothing `varies`. The baseline itself, and what the baseline lacks, has
+        no difference.
     """
     values: dict[tuple[Any, ...], dict[int, float]] = defaultdict(dict)
     for row in rows:
@@ -55,7 +56,7 @@ def summarize(
                 "mean": estimate.mean,
                 "low": estimate.low,
                 "high": estimate.high,
-                "varies": "seeds",
+                "varies": None if estimate.low is None else "seeds",
                 "baseline": baseline if difference else None,
                 "difference": difference and difference.mean,
                 "difference_low": difference and difference.low,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from tiebench.reporting.naming import PARTS, metric_name, plain
@@ -22,34 +21,33 @@ PART_COLOURS = {
 }  # fmt: skip
 
 
-def published_directions(results: Results, family: str, metrics: Iterable[str]) -> Any:
-    """Our paired differences with intervals, one row per published comparison, by metric."""
-    rows: dict[str, dict[str, Row]] = {}
+def published_directions(results: Results, family: str) -> Any:
+    """Our paired differences with intervals, one row per verdict, by metric."""
+    rows: dict[str, list[Row]] = defaultdict(list)
     for row in results.where("published", family=family):
-        name = f"{row['first']}\n− {row['second']}"
-        rows.setdefault(row["metric"], {}).setdefault(name, row)
-    wanted = [metric for metric in metrics if metric in rows]
-    if not wanted:
+        if row["verdict"]:
+            rows[row["metric"]].append(row)
+    if not rows:
         return None
-    count = max(map(len, rows.values()))
-    figure, panels = new_figure(WIDTH, len(wanted) * (0.95 + 0.34 * count), len(wanted))
-    for axes, metric in zip(panels if len(wanted) > 1 else [panels], wanted, strict=True):
-        scale = 1 if metric == "loss" else 100
-        for y, row in enumerate(rows[metric].values()):
+    count, scale = max(map(len, rows.values())), 100
+    figure, panels = new_figure(WIDTH, len(rows) * (0.95 + 0.34 * count), len(rows))
+    for axes, (metric, held) in zip(
+        panels if len(rows) > 1 else [panels], rows.items(), strict=True
+    ):
+        for y, row in enumerate(held):
             colour, marker = VERDICTS[row["verdict"]]
             if row["low"]:
                 axes.hlines(y, scale * float(row["low"]), scale * float(row["high"]), color=colour)
             axes.plot(
                 scale * float(row["difference"]), y, color=colour, marker=marker, markersize=6
             )
-        names = list(rows[metric])
+        names = [f"{row['first']}\n− {row['second']}" for row in held]
         axes.set_yticks(range(len(names)), names, fontsize=7.5)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.axvline(0, color=TEXT, linewidth=0.8)
         axes.grid(axis="y", visible=False)
-        better = next(iter(rows[metric].values()))["better"]
         axes.set_title(metric_name(metric), loc="right", fontsize=9)
-        axes.set_xlabel(f"{'nats' if metric == 'loss' else 'points'} ({better} is better)")
+        axes.set_xlabel(f"points ({held[0]['better']} is better)")
     return figure
 
 
@@ -58,7 +56,7 @@ def parameters_of_runs(results: Results, family: str) -> Any:
     counts: dict[str, dict[str, float]] = defaultdict(dict)
     for row in results.where("parameters", family=family):
         counts[row["run"]][row["metric"]] = float(row["value"]) / 1e6
-    runs = [row["run"] for row in results.runs(family) if row["trained"] == "true"]
+    runs = [row["run"] for row in results.trained(family)]
     runs = runs or list(counts)
     figure, axes = new_figure(WIDTH, 1.3 + 0.66 * len(runs))
     for part, label in PARTS.items():
@@ -76,7 +74,7 @@ def parameters_of_runs(results: Results, family: str) -> Any:
                 f"{left:.3g}M, {name}", (left, y), xytext=(3, 0), textcoords="offset points",
                 va="center", fontsize=8,
             )  # fmt: skip
-    axes.set_yticks(range(len(runs)), [wrapped(plain(run), 14) for run in runs])
+    axes.set_yticks(range(len(runs)), [wrapped(results.called(family, run), 14) for run in runs])
     axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.set_xlim(0, 1.6 * max(counts[run]["pretraining"] for run in runs))
     axes.grid(axis="y", visible=False)
@@ -120,7 +118,7 @@ def rembert_differences(results: Results) -> Any:
     rows = results["rembert_parameters"]
     figure, axes = new_figure(WIDTH, 1.2 + 0.27 * len(rows))
     for kind, colour, marker, label in (
-        ("best", COLOURS[0], "o", "tables and blocks only"),
+        ("best", COLOURS[0], "o", results["rembert_conventions"][0]["convention"]),
         ("full", COLOURS[1], "s", "every parameter"),
     ):
         x = [float(row[f"{kind}_pretraining_difference_percent"]) for row in rows]

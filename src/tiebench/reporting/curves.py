@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.reporting.naming import direction, language, plain
+from tiebench.reporting.naming import direction, language, within
 from tiebench.reporting.plotting import DASHES, MARKERS, legend, new_figure, run_styles
-from tiebench.reporting.results import Results, Row
+from tiebench.reporting.results import Pair, Results, Row
 from tiebench.reporting.svg import TEXT
-
-Pair = tuple[str, str, str]
 
 PUBLISHED = ("#6a45ab", "#8e6cc9", "#a98fd8")
 """Colours of published curves, none of which is a run's."""
@@ -47,14 +45,15 @@ def learning_curves(results: Results, family: str, metric: str) -> Any:
             high = [e.mean if e.high is None else e.high for e in estimates]
             axes.fill_between(x, low, high, color=style["color"], alpha=0.16, linewidth=0)
         axes.plot(
-            x, [e.mean for e in estimates], label=plain(run),
+            x, [e.mean for e in estimates], label=results.called(family, run),
             color=style["color"], linestyle=style["linestyle"],
         )  # fmt: skip
     unigram = next(results.where("language_modeling", family=family, metric="unigram_loss"))
     level = float(unigram["value"])
-    axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (3, 2)), label="unigram")
     if not ends:
         return None
+    if metric == "validation_loss":  # its predictions are the ones that the level is about
+        axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (3, 2)), label="unigram")
     if max(ends) < level:
         span = level - min(ends)
         axes.set_ylim(min(ends) - 0.1 * span, level + 0.3 * span)
@@ -76,12 +75,13 @@ def loss_by_group(results: Results, family: str, group: str) -> Any:
     if not groups:
         return None
     figure, axes = new_figure()
-    trained = {row["run"] for row in results.runs(family) if row["trained"] == "true"}
+    trained = {row["run"] for row in results.trained(family)}
     for run, style in run_styles(results, family).items():
         if group == "language" and run not in trained:
             continue
         points = [(x, found[run][key]) for x, key in enumerate(groups)]
-        _line(axes, points, plain(run), style | ({"linestyle": ""} if group == "language" else {}))
+        apart = {"linestyle": ""} if group == "language" else {}
+        _line(axes, points, results.called(family, run), style | apart)
     names = [language(key) if group == "language" else key for key in groups]
     axes.set_xticks(range(len(groups)), names, fontsize=9)
     axes.margins(x=0.08)
@@ -96,16 +96,24 @@ def _line(
     points: Sequence[tuple[float, Row]],
     label: str,
     style: Mapping[str, Any],
-    scale: float = 1.0,
+    *,
+    percent: bool = False,
 ) -> None:
-    """Means of summary rows, joined unless the style has no line, with their intervals."""
+    """Means of summary rows, joined unless the style has no line, with their intervals.
+
+    In `percent`, the rows are accuracies: the intervals are cut at 0 and 100.
+    """
     if not points:
         return
-    x = [position for position, _ in points]
+    x, scale = [position for position, _ in points], 100 if percent else 1
     axes.plot(x, [scale * float(row["mean"]) for _, row in points], label=label, **style)
-    if not all(row["low"] for _, row in points):
+    if not any(row["low"] for _, row in points):
         return
-    low, high = ([scale * float(row[end]) for _, row in points] for end in ("low", "high"))
+    ends = []
+    for _, row in points:
+        held = row if row["low"] else {"low": row["mean"], "high": row["mean"]}
+        ends.append(within(held) if percent else (float(held["low"]), float(held["high"])))
+    low, high = ([scale * end for end in side] for side in zip(*ends, strict=True))
     if style["linestyle"]:
         axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
     else:
@@ -122,13 +130,14 @@ def retrieval_by_layer(
     for run, style in run_styles(results, family).items():
         found = results.retrieval(family, run, pair, **cells)
         bag = bag or found.get("tokens")
-        _line(axes, [(int(x), found[x]) for x in layers if x in found], plain(run), style, 100)
+        points = [(int(x), found[x]) for x in layers if x in found]
+        _line(axes, points, results.called(family, run), style, percent=True)
     if bag:
         level = 100 * float(bag["mean"])
         axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (1, 1.5)), label="bag of tokens")
     if not axes.lines:
         return None
-    axes.set_xticks(range(len(layers)))
+    axes.set_xticks([int(x) for x in layers])
     # at two seeds a band may be wider than everything else
     highest = max(max(line.get_ydata()) for line in axes.lines)
     axes.set_ylim(0, max(1.0, min(axes.get_ylim()[1], 1.6 * highest)))

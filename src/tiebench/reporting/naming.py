@@ -17,6 +17,7 @@ REASONS = {
     "equals_heldout": "equal to a held-out sentence up to case, digits, punctuation, placeholders",
     "equals_valid": "equal to a validation string up to case, digits, punctuation, placeholders",
     "group_of_heldout": "in one group with a held-out sentence",
+    "not_selected": "not among the sentences chosen for evaluation",
     "other_language": "kept in another language only",
     "reference": "a reference to another string",
     "untranslated": "equal to the English (untranslated)",
@@ -29,7 +30,7 @@ OFFSETS = {
 DISTANCES = {"l2": "l2 distance", "cosine": "cosine"}
 SUBSETS = {
     "all": "all sentences",
-    "no_shared_token": "pairs that share no token",
+    "no_shared_token": "no identical token (letters or digits)",
     "not_in_training": "pairs with no text that was trained on",
 }
 PARTS = {
@@ -100,6 +101,32 @@ def _half(low: str, high: str, digits: int, scale: float) -> str:
     if not low:
         return ""
     return f" ± {(float(high) - float(low)) / 2 * scale:.{digits}f}"
+
+
+def percent(row: Mapping[str, str], digits: int = 1) -> str:
+    """An accuracy with its interval in %, `12.5 ± 0.8`.
+
+    Where the t interval would pass 0 or 100%, its ends are given, cut there: `0.4 (0.0 to 1.2)`.
+    """
+    if not row["low"] or (float(row["low"]) >= 0 and float(row["high"]) <= 1):
+        return with_interval(row, digits, 100)
+    low, high = within(row)
+    return f"{number(row['mean'], digits, 100)} ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
+
+
+def within(row: Mapping[str, str]) -> tuple[float, float]:
+    """The ends of an accuracy's interval, cut at 0 and 1."""
+    return max(0.0, float(row["low"])), min(1.0, float(row["high"]))
+
+
+def amount(count: float) -> str:
+    """`3.07 million`; below a million all digits."""
+    return f"{count / 1e6:,.3g} million" if count >= 1e6 else f"{count:,.0f}"
+
+
+def capital(text: str) -> str:
+    """The first letter large."""
+    return text[:1].upper() + text[1:]
 
 
 def joined(items: list[str]) -> str:

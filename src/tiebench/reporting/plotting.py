@@ -9,7 +9,7 @@ from tiebench.reporting.results import Results
 COLOURS = ("#0077bb", "#ee7733", "#009988", "#cc3311", "#ee3377", "#33bbee")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)))
-GREY = "#8a8f96"
+GREY, DARK_GREY = "#8a8f96", "#5f656d"
 """Untrained runs, and what is not in question."""
 
 WIDTH, HEIGHT = 4.7, 3.2
@@ -29,8 +29,12 @@ def run_styles(results: Results, family: str) -> dict[str, dict[str, Any]]:
             }
             trained += 1
         else:
-            dash = DASHES[1 + (len(styles) - trained) % 2]
-            styles[row["run"]] = {"color": GREY, "marker": "x", "linestyle": dash}
+            kind = (len(styles) - trained) % 2
+            styles[row["run"]] = {
+                "color": (GREY, DARK_GREY)[kind],
+                "marker": ("x", "+")[kind],
+                "linestyle": DASHES[1 + kind],
+            }
     return styles
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tiebench import paths
 from tiebench.files import write_text
-from tiebench.reporting.naming import plain
-from tiebench.reporting.presented import Table
+from tiebench.reporting.parts import Section, Table
 from tiebench.reporting.results import Results, read_results
-from tiebench.reporting.sections import Section, sections
+from tiebench.reporting.runs import lead
+from tiebench.reporting.sections import sections
 from tiebench.reporting.svg import inline, styled, svg_of
 from tiebench.settings import Params
 
@@ -87,24 +87,9 @@ def page(results: Results, content: list[Section], drawn: dict[str, str]) -> str
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    lead = {family: _lead(results, family) for family in results.families}
     return environment.get_template("report.html").render(
         name=results.name,
-        lead=lead,
+        lead=[lead(results, family) for family in results.families],
         sections=content,
         drawn={name: Markup(svg) for name, svg in drawn.items()},
-        plain=plain,
-    )
-
-
-def _lead(results: Results, family: str) -> str:
-    rows = results.runs(family)
-    seeds = rows[0]["seeds"].split()
-    names = [plain(row["run"]) for row in rows]
-    return (
-        f"{len(rows)} {family} ({', '.join(names)}), "
-        f"{len(seeds)} seed{'s' * (len(seeds) > 1)} each, "
-        f"{rows[0]['layers']} layers, {rows[0]['width']} wide, {rows[0]['objective']} objective, "
-        f"trained on {int(rows[0]['tokens']):,} tokens of {plain(rows[0]['corpus'])} "
-        f"with {int(rows[0]['vocabulary']):,} vocabulary entries."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +10,14 @@ from pathlib import Path
 from tiebench.analysis.tables import read_table
 
 Row = dict[str, str]
+Pair = tuple[str, str, str]
+"""Set, source and target of a retrieval."""
+Chosen = dict[str, tuple[str, Row]]
+"""By run, one of its layers and the summary of its accuracy there."""
 
 TABLES = (
-    "runs", "parameters", "language_modeling", "learning_curves", "retrieval",
-    "retrieval_sets", "corpus", "provenance", "summary", "language_modeling_summary",
+    "runs", "parameters", "language_modeling", "learning_curves", "retrieval", "retrieval_sets",
+    "retrieval_sentences", "corpus", "provenance", "summary", "language_modeling_summary",
     "retrieval_summary", "published", "published_curves", "parameter_savings",
     "savings_by_scale", "published_counts", "rembert_parameters", "rembert_conventions",
 )  # fmt: skip
@@ -45,6 +49,20 @@ class Results:
         rows = list(self.where("runs", family=family))
         return sorted(rows, key=lambda r: (r["trained"] != "true", r["baseline"] != "true"))
 
+    def trained(self, family: str) -> list[Row]:
+        """Those of `runs` that are trained."""
+        return [row for row in self.runs(family) if row["trained"] == "true"]
+
+    def called(self, family: str, run: str) -> str:
+        """A run in words, which say so when it is untrained."""
+        words = run.replace("_", " ")
+        row = next(self.where("runs", family=family, run=run))
+        return words if row["trained"] == "true" or "untrained" in words else f"{words} (untrained)"
+
+    def seeds(self, family: str) -> list[str]:
+        """The seeds that every run of a family has."""
+        return next(self.where("runs", family=family))["seeds"].split()
+
     def baseline(self, family: str) -> str:
         """The run that the others are compared with."""
         return next(self.where("runs", family=family, baseline="true"))["run"]
@@ -54,7 +72,7 @@ class Results:
         return next(self.where("summary", family=family, run=run, metric=metric), None)
 
     @cached_property
-    def pairs(self) -> list[tuple[str, str, str]]:
+    def pairs(self) -> list[Pair]:
         """(set, source, target) of the retrieval, the one set beside RemBERT's first."""
         found = dict.fromkeys((r["set"], r["source"], r["target"]) for r in self["retrieval"])
         return sorted(found, key=lambda p: (p[0] != next(iter(found))[0], p[1:] != ("en", "de")))
@@ -62,26 +80,59 @@ class Results:
     @cached_property
     def protocol(self) -> tuple[str, str]:
         """Distance and offset of the headline: RemBERT's where they were run, else the first."""
-        found = dict.fromkeys((r["distance"], r["offset"]) for r in self["retrieval"])
-        return ("l2", "scored_pairs") if ("l2", "scored_pairs") in found else next(iter(found))
+        row = self["retrieval_sentences"][0]
+        return row["distance"], row["offset"]
 
     def layers(self, family: str) -> list[str]:
-        """Layers that were searched, `0` first, without the bag of tokens."""
-        found = {r["layer"] for r in self.where("retrieval_summary", family=family)}
-        return sorted(found - {"tokens"}, key=int)
+        """Layers that any run was searched at, `0` first, without the bag of tokens."""
+        return layers(r["layer"] for r in self.where("retrieval_summary", family=family))
 
-    def retrieval(
-        self, family: str, run: str, pair: tuple[str, str, str], **cells: str
-    ) -> dict[str, Row]:
+    def retrieval(self, family: str, run: str, pair: Pair, **cells: str) -> dict[str, Row]:
         """Summaries of accuracy by layer, for the headline's distance and offset unless given."""
         distance, offset = self.protocol
         wanted = {"distance": distance, "offset": offset, "subset": "all", **cells}
+        at = (wanted["distance"], wanted["offset"], wanted["subset"])
+        return self._accuracies.get((family, run, *pair, *at), {})
+
+    @cached_property
+    def _accuracies(self) -> dict[tuple[str, ...], dict[str, Row]]:
+        keys = ("family", "run", "set", "source", "target", "distance", "offset", "subset")
+        held: dict[tuple[str, ...], dict[str, Row]] = {}
+        for row in self.where("retrieval_summary", metric="accuracy"):
+            held.setdefault(tuple(row[key] for key in keys), {})[row["layer"]] = row
+        return held
+
+    def chosen(self, family: str, pair: Pair, *, last: bool = False, **cells: str) -> Chosen:
+        """Each run at its best layer, in the mean over its seeds, or at its own last one."""
+        chosen = {}
+        for run in (row["run"] for row in self.runs(family)):
+            found = self.retrieval(family, run, pair, **cells)
+            own = layers(found)
+            layer = own[-1] if last else max(own, key=lambda x: float(found[x]["mean"]))
+            chosen[run] = layer, found[layer]
+        return chosen
+
+    def sizes(self, pair: Pair) -> dict[str, str]:
+        """Sentences of a retrieval by subset."""
+        name, source, target = pair
+        sizes: dict[str, str] = {}
+        for row in self.where("retrieval", set=name, source=source, target=target):
+            sizes.setdefault(row["subset"], row["n"])
+        return sizes
+
+    def sentences(self, family: str, run: str, pair: Pair, subset: str = "all") -> dict[str, Row]:
+        """By layer, the headline's accuracy with its interval over sentences."""
         name, source, target = pair
         rows = self.where(
-            "retrieval_summary", family=family, run=run, metric="accuracy",
-            set=name, source=source, target=target, **wanted,
+            "retrieval_sentences", family=family, run=run, subset=subset,
+            set=name, source=source, target=target,
         )  # fmt: skip
         return {row["layer"]: row for row in rows}
+
+
+def layers(found: Iterable[str]) -> list[str]:
+    """The numbered ones among the keys of `Results.retrieval`, in order; the last is the last."""
+    return sorted(set(found) - {"tokens"}, key=int)
 
 
 def read_results(folder: Path, name: str) -> Results:

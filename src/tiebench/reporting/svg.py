@@ -17,10 +17,10 @@ TEXT, GRID, BACKGROUND = "#16191d", "#d3d6da", "#ffffff"
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw with the one style file."""
+    """Draw with the one style file over matplotlib's defaults, whatever the user's are."""
     from matplotlib import style
 
-    with style.context(STYLE):
+    with style.context(["default", STYLE]):
         yield
 
 

@@ -1,0 +1,205 @@
+"""Parameter accounting: what tying saves by scale, and RemBERT's printed counts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tiebench.reporting import bars
+from tiebench.reporting.naming import joined, number, plain, signed, whole
+from tiebench.reporting.parts import Figure, Section, Table
+from tiebench.reporting.results import Results, Row
+
+TUTORIAL = "a Chinese-language tutorial on weight tying, “一行代码的魔法”"
+
+
+def savings_section(results: Results) -> Section:
+    """What tying saves in published models, and in the tutorial."""
+    return Section(
+        "savings",
+        "What tying saves, by scale",
+        savings(results),
+        [
+            Figure(
+                "savings_by_scale",
+                "One matrix as a share of the total with two tables, from the published shapes; "
+                f"crosses: as printed in {TUTORIAL}.",
+                partial(bars.savings_by_scale, results),
+            )
+        ],
+        [savings_table(results), scale_table(results)],
+    )
+
+
+def savings(results: Results) -> list[str]:
+    """What is wrong in the tutorial, and how the share varies with size."""
+    table = list(results.where("parameter_savings", place="table"))
+    wrong = [row for row in table if row["wrong"] != "nothing"]
+    rows = sorted(results["savings_by_scale"], key=lambda row: float(row["saving_percent"]))
+    parts = [f"{row['label']} ({row['wrong'].replace(' ', ', ')})" for row in wrong]
+    hypothetical = [row["label"] for row in table if row["ties_as_shipped"] == "false"]
+    example = next(results.where("parameter_savings", place="worked example"))
+    return [
+        f"{len(wrong)} of the {len(table)} rows in the table of {TUTORIAL}, print a wrong figure: "
+        f"{joined(parts)}; in its worked example of {example['label']}: "
+        f"{example['wrong'].replace(' ', ', ')}.",
+        f"For {joined(hypothetical)} nothing is saved in fact: the model ships two tables.",
+        f"The share saved ranges from {number(rows[0]['saving_percent'], 1)}% of the untied total "
+        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 1)}% ({rows[-1]['model']}); "
+        "the models differ in vocabulary as well as in size.",
+    ]
+
+
+def savings_table(results: Results) -> Table:
+    """The tutorial's rows as printed next to the true ones."""
+    rows = [
+        [
+            f"{row['label']}, {row['place']}",
+            plain(row["wrong"]).replace(" ", ", "),
+            f"{whole(row['printed_vocabulary'])} / {whole(row['vocabulary'])}",
+            f"{whole(row['printed_width'])} / {whole(row['width'])}",
+            f"{row['printed_saving_millions']}M / {number(row['saving_millions'], 1)}M",
+            f"{row['printed_share_percent']}% / {number(row['saving_percent'], 2)}%",
+            row["statement"],
+        ]
+        for row in results["parameter_savings"]
+    ]
+    header = ["row", "wrong", "vocabulary", "width", "saved", "share", "why"]
+    caption = (
+        f"Savings by tying in {TUTORIAL}, printed / true. The true share is one matrix over the "
+        "total with two tables."
+    )
+    return Table("parameter_savings", caption, header, rows)
+
+
+def scale_table(results: Results) -> Table:
+    """Savings of the registered models."""
+    rows = [
+        [
+            row["model"],
+            whole(row["vocabulary"]),
+            whole(row["width"]),
+            row["layers"],
+            "yes" if row["ties_as_shipped"] == "true" else "no",
+            number(row["shipped_total"], 1, 1e-6),
+            number(row["matrix"], 1, 1e-6),
+            number(row["share_of_tied_percent"], 2),
+            number(row["saving_percent"], 2),
+        ]
+        for row in results["savings_by_scale"]
+    ]
+    header = ["model", "vocabulary", "width", "layers", "ties", "total (M)", "matrix (M)",
+              "matrix (% of tied total)", "saved (% of untied total)"]  # fmt: skip
+    return Table("savings_by_scale", "What one table instead of two saves.", header, rows)
+
+
+def rembert_section(results: Results) -> Section:
+    """RemBERT's printed counts against its shapes."""
+    return Section(
+        "rembert-parameters",
+        "RemBERT's parameter counts",
+        rembert(results),
+        [
+            Figure(
+                "rembert_parameters",
+                "Pretraining parameters counted from the shapes, against those printed."
+                + _ties(results),
+                partial(bars.rembert_differences, results),
+            )
+        ],
+        [rembert_table(results), conventions_table(results)],
+    )
+
+
+def _leading(results: Results) -> list[Row]:
+    """The conventions that give most figures."""
+    rows = results["rembert_conventions"]
+    return [row for row in rows if row["agreeing_figures"] == rows[0]["agreeing_figures"]]
+
+
+def _ties(results: Results) -> str:
+    others = [row["convention"] for row in _leading(results)[1:]]
+    if not others:
+        return ""
+    return f" As many figures as {_leading(results)[0]['convention']} give: {'; '.join(others)}."
+
+
+def rembert(results: Results) -> list[str]:
+    """Which convention gives the printed counts."""
+    leading, rows = _leading(results), results["rembert_parameters"]
+    best, stages = leading[0], ("pretraining", "fine_tuning")
+    full = {(row["figure"], s) for row in rows for s in stages if row[f"full_{s}_agrees"] == "true"}
+    sentences = [
+        f"{best['agreeing_figures']} of RemBERT's {best['figures']} printed figures come out when "
+        f"{best['convention'].replace(', ', ' are counted and ')} to millions"
+        + (f" ({len(leading) - 1} other ways to count do as well)" if len(leading) > 1 else "")
+        + f"; counting every parameter and rounding gives {len(full)}."
+    ]
+    sentences += (
+        f"Table {row['table']}, {row['row']}: {row['statement']}."
+        for row in rows
+        if best["convention"] not in row["statement"] and row["figure"] == row["row"]
+    )
+    readings = [row for row in rows if row["figure"] != row["row"]]
+    pooled = (
+        f"output width {row['output_width']} has {number(row['pooler_pretraining'], 2)}M, which "
+        f"{'rounds' if row['pooler_pretraining_agrees'] == 'true' else 'does not round'} to it"
+        for row in readings
+    )
+    printed = readings[0]["printed_pretraining"]
+    sentences.append(
+        f"RemBERT itself is printed with {printed}M. With the pooler counted beside every "
+        f"parameter, {joined(list(pooled))}; without it they have "
+        f"{joined([number(row['full_pretraining'], 2) + 'M' for row in readings])}."
+    )
+    return sentences
+
+
+def rembert_table(results: Results) -> Table:
+    """RemBERT's printed counts and three ways to get them."""
+    best = results["rembert_conventions"][0]["convention"]
+    rows = []
+    for row in results["rembert_parameters"]:
+        cells = [row["table"], row["row"]]
+        for stage in ("pretraining", "fine_tuning"):
+            cells += [
+                row[f"printed_{stage}"],
+                number(row[f"best_{stage}"], 2),
+                number(row[f"full_{stage}"], 2),
+                signed(row[f"full_{stage}_difference_percent"], 2),
+                number(row[f"pooler_{stage}"], 2),
+            ]
+        rows.append([*cells, row["statement"]])
+    header = ["table", "row"]
+    for stage in ("pretraining", "fine-tuning"):
+        header += [
+            f"{stage}: printed",
+            best,
+            "every parameter",
+            "every parameter (% off)",
+            "and pooler",
+        ]
+    caption = (
+        f"RemBERT's parameters (millions): printed, and counted from the shapes.{_ties(results)} "
+        "Of the ablation, positions, head transform and biases of the maps are not printed: "
+        "RemBERT's own are assumed. Table 5's output width, 128, is derived from its totals; "
+        "table 6's 16 heads and feed-forward width 4,096 at width 1024 are assumed."
+    )
+    return Table("rembert_parameters", caption, [*header, "reading"], rows)
+
+
+def conventions_table(results: Results) -> Table:
+    """Every way to count that was tried."""
+    rows = [
+        [
+            row["convention"],
+            f"{row['agreeing_figures']} of {row['figures']}",
+            row["rows_not_fitting"],
+        ]
+        for row in results["rembert_conventions"]
+    ]
+    caption = (
+        "Ways to count that were tried on RemBERT's printed figures; the two readings of RemBERT "
+        "itself are one row's figures."
+    )
+    header = ["counted, digits", "figures that agree", "rows whose two figures do not both agree"]
+    return Table("rembert_conventions", caption, header, rows, long=True)

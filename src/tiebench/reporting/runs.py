@@ -1,0 +1,124 @@
+"""What the runs are, and what they cost in parameters."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tiebench.reporting import bars
+from tiebench.reporting.naming import PARTS, amount, capital, joined, number, plain, whole
+from tiebench.reporting.parts import Figure, Section, Table
+from tiebench.reporting.results import Results, Row
+
+
+def section(results: Results, family: str, title: str) -> Section:
+    """Parameters by part, and how each run was trained."""
+    return Section(
+        f"{family}-parameters",
+        f"Parameters and runs{title}",
+        findings(results, family),
+        [
+            Figure(
+                f"{family}_parameters",
+                "Parameters by part; fine-tuning drops the output table and the head.",
+                partial(bars.parameters_of_runs, results, family),
+            )
+        ],
+        [parameters(results, family), runs(results, family)],
+    )
+
+
+def lead(results: Results, family: str) -> str:
+    """The runs in a sentence or two, for the top of the page."""
+    rows, trained = results.runs(family), results.trained(family)
+    seeds, first = len(results.seeds(family)), rows[0]
+    names = [results.called(family, row["run"]) for row in rows]
+    layers = joined(list(dict.fromkeys(row["layers"] for row in rows)))
+    text = (
+        f"{len(rows)} {family} ({', '.join(names)}), {seeds} seed{'s' * (seeds > 1)} each, "
+        f"{layers} layers, {first['width']} wide, {first['objective']} objective, "
+        f"{int(first['vocabulary']):,} vocabulary entries. "
+    )
+    if not trained:
+        return text + "None of them is trained."
+    seen, corpus = int(trained[0]["tokens"]), trained[0]["corpus"]
+    held = sum(
+        float(row["value"])
+        for row in results.where("corpus", corpus=corpus, part="train", metric="tokens")
+    )
+    who = "Each" if len(trained) == len(rows) else "Each trained run"
+    return text + (
+        f"{who} saw {amount(seen)} tokens: on average {seen / held:.2g} passes over the "
+        f"{amount(held)} training tokens of {plain(corpus)}."
+    )
+
+
+def findings(results: Results, family: str) -> list[str]:
+    """What the couplings cost at pretraining and at fine-tuning."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in results.where("parameters", family=family):
+        counts.setdefault(row["run"], {})[row["metric"]] = int(row["value"])
+    baseline = results.baseline(family)
+    base = counts[baseline]
+    changes = []
+    for run in (row["run"] for row in results.runs(family)):
+        ratios = [counts[run][stage] / base[stage] for stage in ("pretraining", "fine_tuning")]
+        if run != baseline and ratios != [1.0, 1.0]:
+            changes.append(
+                f"{results.called(family, run)} has {ratios[0]:.2f} times its parameters at "
+                f"pretraining and {ratios[1]:.2f} times at fine-tuning"
+            )
+    name = capital(results.called(family, baseline))
+    start = f"{name} has {amount(base['pretraining'])} parameters"
+    return [f"{start}; {joined(changes)}." if changes else f"{start}, as every other run."]
+
+
+def parameters(results: Results, family: str) -> Table:
+    """Parameters of the runs by part."""
+    rows = []
+    for run in (row["run"] for row in results.runs(family)):
+        counts = {
+            r["metric"]: r["value"] for r in results.where("parameters", family=family, run=run)
+        }
+        total, kept = int(counts["pretraining"]), int(counts["fine_tuning"])
+        tables = int(counts["input_table"]) + int(counts["output_table"])
+        cells = [whole(counts[part]) for part in PARTS]
+        share = f"{100 * tables / total:.1f}"
+        rows.append([results.called(family, run), f"{total:,}", f"{kept:,}", *cells, share])
+    header = ["run", "pretraining", "fine-tuning", *PARTS.values(), "tables (% of pretraining)"]
+    caption = "Parameters of the runs. Fine-tuning drops output table and head, as RemBERT counts."
+    return Table(f"{family}_parameters", caption, header, rows)
+
+
+def runs(results: Results, family: str) -> Table:
+    """What the runs are and how they are trained."""
+    rows = [_cells(results, family, row) for row in results.runs(family)]
+    header = ["run", "untrained control", "tables", "input width", "body width", "output width",
+              "head before the table", "layers", "learning rate", "steps",
+              "batch (windows x tokens)", "predicted (%)", "tokens",
+              "training FLOPs"]  # fmt: skip
+    caption = (
+        "The runs. Predicted: share of the positions of a window that are masked and predicted. "
+        "The control is what retrieval is held against."
+    )
+    return Table(f"{family}_runs", caption, header, rows)
+
+
+def _cells(results: Results, family: str, row: Row) -> list[str]:
+    trained = row["trained"] == "true"
+    baseline = " (baseline)" if row["baseline"] == "true" else ""
+    return [
+        results.called(family, row["run"]) + baseline,
+        results.called(family, row["control"]) if row["control"] else "",
+        "one" if row["tied"] == "true" else "two",
+        row["input_width"],
+        row["width"],
+        row["output_width"],
+        row["head"],
+        row["layers"],
+        row["learning_rate"],
+        whole(row["steps"]) if trained else "",
+        f"{row['batch_size']} x {row['sequence_length']}" if trained else "",
+        number(row["masking"], 0, 100),
+        whole(row["tokens"]) if trained else "",
+        f"{float(row['train_flops']):.2e}" if trained else "",
+    ]
