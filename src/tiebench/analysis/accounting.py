@@ -140,7 +140,7 @@ def rembert_parameters(printed: list[Row], models: Mapping[str, Shape]) -> list[
     """
     conventions = _conventions(printed, models)
     best = conventions[0]
-    ways = {
+    ways: dict[str, tuple[tuple[str, ...], Callable[[float], int]]] = {
         "best": (best["optional_parts"], ROUNDINGS[best["rounding"]]),
         "full": (OPTIONAL_PARTS[:-1], round),
         "pooler": (OPTIONAL_PARTS, round),

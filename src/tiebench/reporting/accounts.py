@@ -148,7 +148,7 @@ def rembert(results: Results) -> list[str]:
     printed = readings[0]["printed_pretraining"]
     sentences.append(
         f"RemBERT itself is printed with {printed}M. With the pooler counted beside every "
-        f"parameter, {joined(list(pooled))}; without it they have "
+        f"parameter, {'; '.join(pooled)}; without it they have "
         f"{joined([number(row['full_pretraining'], 2) + 'M' for row in readings])}."
     )
     return sentences

@@ -12,6 +12,8 @@ DETECTABLE = (
     f"{POWER:g} at the observed standard deviation."
 )
 
+CUT = "An accuracy's interval that would pass 0 or 100% is given by its ends, cut there."
+
 
 def over(results: Results, family: str) -> str:
     """What an interval in a table is over."""

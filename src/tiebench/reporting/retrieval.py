@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tiebench.reporting import curves
-from tiebench.reporting.estimates import PERCENT, accuracy, differences, over
+from tiebench.reporting.estimates import CUT, PERCENT, accuracy, differences, over
 from tiebench.reporting.naming import (
     DISTANCES,
     OFFSETS,
@@ -88,11 +88,12 @@ def findings(results: Results, family: str) -> list[str]:
     best = results.chosen(family, pair)
     top = max((row["run"] for row in trained), key=lambda run: _mean(best[run]))
     layer, row = best[top]
+    sampled = results.sentences(family, top, pair)[layer]
     fitted = ", on which the offset is fitted too" if offset == "scored_pairs" else ""
     sentences = [
         f"{direction(*pair[1:])}, with {DISTANCES[distance]} and {OFFSETS[offset]}: the best "
         f"trained run is {results.called(family, top)} at layer {layer}, "
-        f"{_both(row, results.sentences(family, top, pair)[layer])}. Run and layer were picked "
+        f"{_both(row, sampled)}. Run and layer were picked "
         f"on the same pairs that are scored{fitted}."
     ]
     controls = [
@@ -105,7 +106,7 @@ def findings(results: Results, family: str) -> list[str]:
     if controls:
         against = (
             f"{_relation(float(row['mean']) - float(control['mean']))} {words}, "
-            f"{number(control['mean'], 1, 100)}%"
+            f"{number(control['mean'], 1, 100)}%{_inside(control, sampled)}"
             for words, control in controls
         )
         sentences.append(f"In the mean that is {'; '.join(against)}.")
@@ -195,6 +196,13 @@ def _separate(results: Results, family: str, run: str, layer: str) -> Iterator[s
     yield f"{sentence}."
 
 
+def _inside(control: Row, sampled: Row) -> str:
+    """Whether a control's mean is one that other sentences could have given the run."""
+    low, high = sampled["low"], sampled["high"]
+    inside = bool(low) and float(low) <= float(control["mean"]) <= float(high)
+    return " (inside the interval over sentences)" if inside else ""
+
+
 def _both(row: Row, sampled: Row) -> str:
     """An accuracy with its intervals over seeds and over sentences."""
     ends = [(*within(x), what) for x, what in ((row, "seeds"), (sampled, "sentences")) if x["low"]]
@@ -241,7 +249,7 @@ def headline(results: Results, family: str, pair: Pair) -> Table:
     caption = (
         f"Nearest-neighbour translation accuracy (%), {direction(source, target)}, set {name}, "
         f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family)}. In brackets: "
-        f"{PERCENT} bootstrap interval over sentences of the mean over seeds. "
+        f"{PERCENT} bootstrap interval over sentences of the mean over seeds. {CUT} "
         f"{_controls(results, family)}{pool_note(results, pair)}"
     )
     header = ["run", "pairs", *(f"layer {x}" for x in columns[:-1]), "bag of tokens"]
@@ -271,10 +279,11 @@ def variants(results: Results, family: str) -> Table:
     rows = []
     for pair in results.pairs:
         for distance, offset in held:
-            cells = {"distance": distance, "offset": offset}
-            last = results.chosen(family, pair, last=True, **cells)
-            for run, (layer, best) in results.chosen(family, pair, **cells).items():
-                bag = results.retrieval(family, run, pair, **cells).get("tokens")
+            pick = partial(results.chosen, family, pair, distance=distance, offset=offset)
+            last = pick(last=True)
+            for run, (layer, best) in pick().items():
+                found = results.retrieval(family, run, pair, distance=distance, offset=offset)
+                bag = found.get("tokens")
                 rows.append(
                     [
                         pair[0],
