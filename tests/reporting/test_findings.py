@@ -190,6 +190,11 @@ def test_the_table_of_runs_says_how_each_is_trained(results: Results) -> None:
     assert [untrained[x] for x in ("learning rate", "steps", "predicted (%)", "tokens")] == [""] * 4
 
 
+def test_parameters_are_told_of_trained_runs(results: Results) -> None:
+    (said,) = runs.findings(results, "encoders")
+    assert "untied has" in said and "untrained" not in said
+
+
 def test_the_lead_says_what_was_seen_how_often(results: Results) -> None:
     lead = runs.lead(results, "encoders")
     # 1,500 steps of 32 windows of 64 tokens over 2 x 225,000

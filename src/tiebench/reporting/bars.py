@@ -45,6 +45,7 @@ def published_directions(results: Results, family: str) -> Any:
         axes.set_yticks(range(len(names)), names, fontsize=7.5)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.axvline(0, color=TEXT, linewidth=0.8)
+        axes.locator_params(axis="x", nbins=6)
         axes.grid(axis="y", visible=False)
         axes.set_title(metric_name(metric), loc="right", fontsize=9)
         axes.set_xlabel(f"points ({held[0]['better']} is better)")

@@ -86,8 +86,8 @@ def findings(results: Results, family: str) -> list[str]:
     sentences = [
         f"After {amount(float(trained[0]['tokens']))} tokens the lowest validation loss is that of "
         f"{results.called(family, best)}, {value(held[best], 3)} nats per predicted token, "
-        f"{abs(gap):.2f} {'below' if gap > 0 else 'above'} what token frequencies alone give "
-        f"({number(unigram['mean'], 2)})."
+        f"{abs(gap):.2f} {'below' if gap > 0 else 'above'} what token frequencies of each "
+        f"language alone give ({number(unigram['mean'], 2)})."
     ]
     above = [
         results.called(family, run)

@@ -33,7 +33,7 @@ def section(results: Results, family: str, title: str) -> Section:
     shown = [
         Figure(
             f"{family}_retrieval",
-            f"Nearest-neighbour translation, {direction(*first[1:])} ({how}). "
+            f"Nearest-neighbour translation, {direction(*first[1:])}, {how}. "
             f"{pool_note(results, first)}",
             partial(curves.retrieval_by_layer, results, family, first),
         ),

@@ -60,7 +60,7 @@ def findings(results: Results, family: str) -> list[str]:
     baseline = results.baseline(family)
     base = counts[baseline]
     changes = []
-    for run in (row["run"] for row in results.runs(family)):
+    for run in (row["run"] for row in results.trained(family)):
         ratios = [counts[run][stage] / base[stage] for stage in ("pretraining", "fine_tuning")]
         if run != baseline and ratios != [1.0, 1.0]:
             changes.append(
@@ -69,7 +69,7 @@ def findings(results: Results, family: str) -> list[str]:
             )
     name = capital(results.called(family, baseline))
     start = f"{name} has {amount(base['pretraining'])} parameters"
-    return [f"{start}; {joined(changes)}." if changes else f"{start}, as every other run."]
+    return [f"{start}; {joined(changes)}." if changes else f"{start}, as every other trained run."]
 
 
 def parameters(results: Results, family: str) -> Table:
