@@ -22,6 +22,9 @@ def main() -> None:
         wanted = ".".join(map(str, PYTHON))
         sys.exit(f"error: Python {sys.version.split()[0]} runs this; expected {wanted}. "
                  f"To mend: make PYTHON=/path/to/python{wanted}")  # fmt: skip
+    if FOLDER.is_symlink():
+        sys.exit(f"error: {FOLDER.name} is a link to {FOLDER.resolve()}; expected a folder of "
+                 f"this checkout, to be cleared and built. To mend: rm {FOLDER.name}")  # fmt: skip
     with LOCK.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         wanted_stamp = {"lock": digest(LOCK), "project": digest(PROJECT), "folder": str(ROOT)}

@@ -66,3 +66,11 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
         x for x in folders if x not in stray and not x.startswith(("runs/micro/decoders", "evals/micro/probing"))
     ]  # fmt: skip
     assert strays(load_params()) == []
+
+
+def test_prune_removes_a_link_and_not_what_it_leads_to(tree) -> None:
+    (tree.root / "mine").mkdir()
+    (tree.root / "data").mkdir()
+    (tree.root / "data" / "linked").symlink_to(tree.root / "mine")
+    assert main(["prune", "--yes"]) == 0
+    assert (tree.root / "mine").is_dir() and not (tree.root / "data" / "linked").is_symlink()

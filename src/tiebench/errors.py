@@ -37,5 +37,9 @@ class TrainingError(TiebenchError):
     """A run that cannot go on: a loss that is not finite, or a damaged checkpoint."""
 
 
+class WriteError(TiebenchError):
+    """A file that cannot be written: no room, or no permission."""
+
+
 class BusyError(TiebenchError):
     """Another process is at work on the same output."""

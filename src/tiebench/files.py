@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -12,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tiebench.errors import BusyError, DataError
+from tiebench.errors import BusyError, DataError, WriteError
+
+UNWRITABLE = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
 
 
 @contextmanager
@@ -20,19 +23,34 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and move it there when the block succeeds.
 
     A kill, a full disk or an error leaves what was there before.
+
+    Raises:
+        WriteError: no room, or no permission.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        raise WriteError(
+            path,
+            found=os.strerror(error.errno),
+            expected="room and permission to write",
+            mend="free space or make the folder writable, then run the command again; what was "
+            "there before is kept",
+        ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -71,20 +89,24 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, *, mend: str) -> Any:
-    """Read JSON.
+def read_json(path: Path, *, mend: str) -> dict[str, Any]:
+    """Read a JSON object.
 
     Raises:
-        DataError: the file is missing or is not JSON (with line and column).
+        DataError: the file is missing, is not JSON (with line and column), or no object.
     """
     try:
-        return json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(path, found="no such file", expected="a JSON file", mend=mend) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             path, found=f"broken JSON ({error})", expected="a JSON file", mend=mend
         ) from None
+    if not isinstance(value, dict):
+        found = f"{json.dumps(value):.60}"
+        raise DataError(path, found=found, expected="a JSON object", mend=mend)
+    return value
 
 
 def sha256_of(path: Path) -> str:

@@ -28,9 +28,12 @@ def strays(params: Params, *, other_reports: bool = False) -> list[Path]:
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Delete the folders with all that is in them."""
+    """Delete the folders with all that is in them; of a link, the link alone."""
     for folder in folders:
-        shutil.rmtree(folder)
+        if folder.is_symlink():
+            folder.unlink()
+        else:
+            shutil.rmtree(folder)
 
 
 def _named(params: Params) -> Iterator[Path]:

@@ -62,7 +62,8 @@ def _problem(path: str, item: Any) -> dict[str, str]:
     if kind == "missing":
         return {"key": key, "found": "nothing", "expected": "a value"}
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    shown = repr(value)
+    together = kind == "value_error" and isinstance(value, dict)
+    shown = "a combination of values that is refused" if together else repr(value)
     return {
         "key": key,
         "found": shown if len(shown) <= 120 else f"{shown[:117]}...",

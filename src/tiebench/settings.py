@@ -64,7 +64,7 @@ def read_params(path: Path = PARAMS) -> dict[str, Any]:
         raise SettingsError(path, found="no such file", expected=expected, mend=mend)
     try:
         values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (YAMLError, OmegaConfBaseException) as error:
+    except (YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
         raise SettingsError(path, found=f"{error}", expected=expected, mend=mend) from None
     if not isinstance(values, dict):
         raise SettingsError(path, found="no mapping", expected=expected, mend=mend)

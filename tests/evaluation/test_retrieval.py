@@ -4,11 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import torch
 from scipy import sparse
 
 from tiebench.corpus.seen import write_seen
 from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.errors import DataError
+from tiebench.evaluation import encode
+from tiebench.evaluation.encode import sentence_vectors
 from tiebench.evaluation.retrieval import (
     correct_answers,
     folds,
@@ -20,6 +23,8 @@ from tiebench.evaluation.retrieval import (
     worded_tokens,
 )
 from tiebench.evaluation.settings import RetrievalSettings
+from tiebench.model.lm import LanguageModel
+from tiebench.model.settings import BodySettings, CouplingSettings
 
 SETTINGS = RetrievalSettings(
     sets=["t"], pool=12, distances=["l2", "cosine"], offsets=["none", "scored_pairs", "other_half"]
@@ -147,6 +152,33 @@ def test_texts_of_the_training_part_are_marked(tmp_path):
         "en": [True, False],
         "de": [False, True],
     }
+
+
+def test_a_sentence_that_is_too_long_is_named():
+    body = BodySettings(
+        option="t", width=4, layers=1, heads=1, feedforward_width=4, maximum_length=6
+    )
+    model = LanguageModel(CouplingSettings(option="t", tied=True), body, 9).initialize(0)
+    ids = [np.array([5]), np.array([5, 6, 7, 8, 5])]
+    with pytest.raises(DataError, match="set home, language de, sentence 2: found 5 tokens"):
+        sentence_vectors(model, ids, torch.device("cpu"), "set home, language de")
+
+
+def test_vectors_do_not_depend_on_the_batch_or_the_order(monkeypatch):
+    body = BodySettings(
+        option="t", width=8, layers=2, heads=2, feedforward_width=8, maximum_length=16
+    )
+    model = LanguageModel(CouplingSettings(option="t", tied=True), body, 20).initialize(0)
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(4, 20, size) for size in (3, 0, 12, 1, 7)]
+    device = torch.device("cpu")
+    together = sentence_vectors(model, ids, device, "t")
+    assert together.shape == (3, 5, 8) and not together[:, 1].any()
+    monkeypatch.setattr(encode, "TOKENS_PER_BATCH", 1)
+    alone = sentence_vectors(model, ids[::-1], device, "t")[:, ::-1]
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    states = model.states(torch.tensor([[1, *ids[0], 2]]))
+    np.testing.assert_allclose(together[2, 0], states[2][0, 1:-1].mean(0).detach(), atol=1e-6)
 
 
 def test_a_damaged_set_is_named(tmp_path):

@@ -172,11 +172,6 @@ def test_one_rate_for_all_couplings_is_said(results: Results) -> None:
     said = " ".join(language_modeling.findings(results, "encoders"))
     assert "One learning rate, 0.0025, served all couplings. At this budget" in said
     assert "compare how fast the couplings learn under that rate" in said
-    trained = [{**row, "learning_rate": "0.0012"} for row in results.trained("encoders")]
-    said = language_modeling.shared_rate(results, trained)
-    assert "served all couplings; it was chosen in shorter runs with seed 100, not reported" in said
-    among = [{**row, "seeds": "0 100"} for row in trained]
-    assert "chosen" not in language_modeling.shared_rate(results, among)
 
 
 def test_the_table_of_runs_says_how_each_is_trained(results: Results) -> None:

@@ -83,6 +83,8 @@ def test_jsonl(external: External) -> None:
         ('{"en": "a"}', r"a\.jsonl:1: found no field 'id'"),
         ('{"id": 1, "en": "a"}\n{"id": 1, "en": "b"}', r":2: found identifier '1', which .*:1 has"),
         ('{"id": 1, "de": "a"}', r"found fields de, id; expected a field 'en'"),
+        (r'{"id": 1, "en": "\ud800"}', r"a\.jsonl:1: found broken JSON .*surrogates"),
+        ('{"id": 1, "en": ' + "[" * 10**5, r"a\.jsonl:1: found broken JSON"),
         (b'{"id": 1, "en": "a"}\n{"id": 2, "en": "\xe4"}', r"a\.jsonl:2: found bytes that are not"),
     ],
 )

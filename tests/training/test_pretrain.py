@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from tiebench import paths
 from tiebench.corpus.tokenizer import train_tokenizer
@@ -281,6 +283,33 @@ def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(TrainingError, match="a damaged checkpoint"):
         pretrain(make_params(), "encoders", "tied", 0)
+
+
+def test_a_checkpoint_without_its_record_is_named(corpus, monkeypatch):
+    save_file({"x": torch.zeros(1)}, "plain.safetensors")
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_save", raise_stop)
+        with pytest.raises(Stop):
+            pretrain(make_params(), "encoders", "tied", 0)
+    (path,) = paths.SCRATCH.glob("*/checkpoint.safetensors")
+    Path("plain.safetensors").rename(path)
+    with pytest.raises(TrainingError, match="a damaged checkpoint"):
+        pretrain(make_params(), "encoders", "tied", 0)
+
+
+def raise_stop(*_):
+    raise Stop
+
+
+def test_nothing_is_trained_again_when_only_the_saving_failed(corpus, monkeypatch):
+    whole = read(pretrain(make_params(), "encoders", "tied", 0))
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_save", raise_stop)
+        with pytest.raises(Stop):
+            pretrain(make_params(), "encoders", "tied", 0)
+    monkeypatch.setattr(Loop, "_update", raise_stop)
+    assert read(pretrain(make_params(), "encoders", "tied", 0)) == whole
 
 
 def test_tokens_of_another_tokenizer_are_refused(corpus):

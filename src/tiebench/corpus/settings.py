@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tiebench.schema import Settings
 from tiebench.sources.settings import Source
+
+Language = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+"""A language code; it becomes part of file names."""
 
 
 class HeldOutSettings(Settings):
@@ -34,7 +37,7 @@ class CorpusSettings(Settings):
     option: str
     """Name of the file in conf/corpus/ that this came from."""
     source: Source
-    languages: Annotated[list[str], Field(min_length=1)]
+    languages: Annotated[list[Language], Field(min_length=1)]
     """Language codes; the first is the pivot (untranslated strings equal the pivot's)."""
     seed: Annotated[int, Field(ge=0)]
     """Seed of the split and of the assignment of keys to languages."""
@@ -47,10 +50,17 @@ class CorpusSettings(Settings):
     tokenizer: TokenizerSettings | None = None
     """Null: evaluation sentences only."""
 
+    @field_validator("languages")
+    @classmethod
+    def _distinct(cls, languages: list[str]) -> list[str]:
+        if len(set(languages)) != len(languages):
+            raise ValueError("distinct languages")
+        if "all" in languages:
+            raise ValueError("language codes; `all` names the rows of all languages in the tables")
+        return languages
+
     @model_validator(mode="after")
     def _check(self) -> CorpusSettings:
-        if len(set(self.languages)) != len(self.languages):
-            raise ValueError("distinct languages")
         if self.tokenizer is not None and self.valid_share == 0:
             raise ValueError("valid_share above 0 for a corpus that is trained on")
         if self.tokenizer is None and self.heldout is None:

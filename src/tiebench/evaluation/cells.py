@@ -18,6 +18,12 @@ SEARCHED = frozenset({"encoders"})
 METRICS_KEYS = frozenset(
     {"objective", "seed", "steps", "tokens", "train_flops", "parameters", "validation"}
 )
+VALIDATION_KEYS = frozenset(
+    {
+        "loss", "accuracy", "predicted_tokens", "initial_loss", "unigram_loss", "bits_per_byte",
+        "by_language", "by_frequency",
+    }
+)  # fmt: skip
 HISTORY_COLUMNS = frozenset(
     {"step", "tokens", "loss", "learning_rate", "gradient_norm", "validation_loss"}
 )
@@ -71,6 +77,9 @@ class Cell:
         path = self.folder / "metrics.json"
         held: dict[str, Any] = read_json(path, mend=f"run `{self.pretrain}`")
         lacking = sorted(METRICS_KEYS - held.keys())
+        if not lacking:
+            validation = held["validation"] if isinstance(held["validation"], dict) else {}
+            lacking = [f"validation.{key}" for key in sorted(VALIDATION_KEYS - validation.keys())]
         if lacking or held["seed"] != self.seed:
             raise DataError(
                 path,
@@ -84,7 +93,7 @@ class Cell:
         """Rows of its history.csv, all cells as text.
 
         Raises:
-            DataError: missing, or with other columns.
+            DataError: missing, with other columns, or cut short.
         """
         path = self.folder / "history.csv"
         mend = f"run `{self.pretrain}`"
@@ -98,6 +107,15 @@ class Cell:
         if lacking:
             raise DataError(
                 path, found=f"no column {lacking[0]!r}", expected="a training history", mend=mend
+            )
+        steps = str(self.metrics()["steps"])
+        ends = rows[-1]["step"] if rows and None not in rows[-1].values() else "a row cut short"
+        if ends != steps:
+            raise DataError(
+                path,
+                found=f"a history that ends at {ends}",
+                expected=f"one that ends at step {steps}",
+                mend=f"run `dvc repro -f -s {self.pretrain.removeprefix('dvc repro ')}`",
             )
         return rows
 

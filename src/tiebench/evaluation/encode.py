@@ -24,12 +24,16 @@ def sentence_ids(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[np.ndar
 
 @torch.no_grad()
 def sentence_vectors(
-    model: LanguageModel, ids: Sequence[np.ndarray], device: torch.device
+    model: LanguageModel, ids: Sequence[np.ndarray], device: torch.device, subject: str
 ) -> np.ndarray:
     """The mean of each sentence's token states in each layer.
 
     A sentence is read as [CLS] tokens [SEP]; the two special tokens are left out of the mean
     (Chung et al. 2021, appendix A.9). An empty sentence has zero vectors.
+
+    Args:
+        ids: those of each sentence, without special tokens.
+        subject: what the sentences are, for the error.
 
     Returns:
         `[layers + 1, sentences, hidden]` float64.
@@ -41,10 +45,10 @@ def sentence_vectors(
     longest = max(range(len(ids)), key=lambda i: len(ids[i]))
     if len(ids[longest]) + 2 > limit:
         raise DataError(
-            f"sentence {longest}",
+            f"{subject}, sentence {longest + 1}",
             found=f"{len(ids[longest])} tokens and two special ones",
             expected=f"at most body.maximum_length = {limit}",
-            mend="raise body.maximum_length, or take a set with shorter sentences",
+            mend="take a set with shorter sentences, or raise body.maximum_length (and train anew)",
         )
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     vectors: np.ndarray | None = None

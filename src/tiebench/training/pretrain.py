@@ -148,10 +148,13 @@ class Loop:
             while self.steps_done < steps:
                 self._update(schedule.batch(self.steps_done), cell)
                 bar.update(per_step)
-                if time.monotonic() - saved > CHECKPOINT_SECONDS and self.steps_done < steps:
+                last = self.steps_done == steps  # kept until the outputs are written
+                if last or time.monotonic() - saved > CHECKPOINT_SECONDS:
                     record = {**self.record, "pending": self.pending}
                     save_checkpoint(folder, self.model, self.optimizer, self.steps_done, record)
                     saved = time.monotonic()
+        if not self.held:  # restored after the last step
+            self.held = outcomes(self.model, self.validation, self.device)
 
     def _update(self, batch: Batch, cell: str) -> None:
         training, step = self.training, self.steps_done

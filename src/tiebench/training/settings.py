@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tiebench.model.settings import BodySettings, RunSettings
 from tiebench.schema import Name, Settings, validate
@@ -70,7 +70,11 @@ class TrainingSettings(Settings):
     @model_validator(mode="after")
     def _check(self) -> TrainingSettings:
         if (self.masking is None) != (self.objective == "causal"):
-            raise ValueError("masking with objective masked, and null with objective causal")
+            given = "null" if self.masking is None else "given"
+            raise ValueError(
+                "masking with objective masked, and null with objective causal (objective is "
+                f"{self.objective}, masking {given})"
+            )
         if self.warmup_steps >= self.steps:
             raise ValueError(f"warmup_steps below steps ({self.warmup_steps} against {self.steps})")
         return self
@@ -96,12 +100,18 @@ class FamilySettings(Settings):
     baseline: str
     """The run that the others are compared with."""
 
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) != len(seeds):
+            raise ValueError("distinct seeds")
+        return seeds
+
     @model_validator(mode="after")
     def _check(self) -> FamilySettings:
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError("distinct seeds")
         if self.baseline not in self.runs:
-            raise ValueError(f"baseline among the runs ({', '.join(self.runs)})")
+            known = ", ".join(self.runs)
+            raise ValueError(f"baseline among the runs ({self.baseline!r} is none of {known})")
         return self
 
     def body_of(self, run: str) -> BodySettings:

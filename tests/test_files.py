@@ -1,0 +1,46 @@
+"""Files: whole or not at all, readable errors, one process at a time."""
+
+import errno
+
+import pytest
+
+from tiebench.errors import DataError, WriteError
+from tiebench.files import read_json, replacing, write_json, write_text
+
+
+def test_what_was_there_is_kept_when_writing_fails(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "before")
+    with pytest.raises(WriteError, match=r"a\.txt: found No space left.*room and permission"):
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(RuntimeError), replacing(path):
+        raise RuntimeError
+    assert path.read_text() == "before"
+    assert [x.name for x in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with pytest.raises(WriteError, match="Read-only file system"):
+        write_text(tmp_path / "new" / "a.txt", "text")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("[]", r"found \[\]"), ("{", "broken JSON"), ("[" * 10**5, "broken JSON")]
+)
+def test_json_that_is_no_object(tmp_path, text, found):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(DataError, match=found):
+        read_json(tmp_path / "a.json", mend="so")
+
+
+def test_json_round_trip(tmp_path):
+    write_json(tmp_path / "a.json", {"b": [1, 2.5, None, "ü"]})
+    assert read_json(tmp_path / "a.json", mend="") == {"b": [1, 2.5, None, "ü"]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "a.json", float("nan"))
