@@ -168,14 +168,13 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("at", [1, 10, 17, 29])
-def test_resumed_run_has_the_same_bytes(corpus, monkeypatch, at):
-    whole = read(pretrain(make_params(), "encoders", "tied", 0))
+def stop_before(monkeypatch, step):
+    """Run the tied cell with a checkpoint after every step, and stop it before `step`."""
     monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
     update = Loop._update
 
     def stopping(self, batch, cell):
-        if self.steps_done == at:
+        if self.steps_done == step:
             raise Stop
         update(self, batch, cell)
 
@@ -183,31 +182,32 @@ def test_resumed_run_has_the_same_bytes(corpus, monkeypatch, at):
         patched.setattr(Loop, "_update", stopping)
         with pytest.raises(Stop):
             pretrain(make_params(), "encoders", "tied", 0)
-    steps = []
-    monkeypatch.setattr(
-        Loop, "_update", lambda self, b, c: (steps.append(self.steps_done), update(self, b, c))
-    )
+
+
+def steps_of(monkeypatch):
+    """A list to which every later update adds its step."""
+    steps, update = [], Loop._update
+
+    def noting(self, batch, cell):
+        steps.append(self.steps_done)
+        update(self, batch, cell)
+
+    monkeypatch.setattr(Loop, "_update", noting)
+    return steps
+
+
+@pytest.mark.parametrize("at", [1, 10, 17, 29])
+def test_resumed_run_has_the_same_bytes(corpus, monkeypatch, at):
+    whole = read(pretrain(make_params(), "encoders", "tied", 0))
+    stop_before(monkeypatch, at)
+    steps = steps_of(monkeypatch)
     assert read(pretrain(make_params(), "encoders", "tied", 0)) == whole
     assert steps[0] == at
 
 
 def test_other_settings_never_resume(corpus, monkeypatch):
-    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
-    update = Loop._update
-
-    def stopping(self, batch, cell):
-        if self.steps_done == 12:
-            raise Stop
-        update(self, batch, cell)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Loop, "_update", stopping)
-        with pytest.raises(Stop):
-            pretrain(make_params(), "encoders", "tied", 0)
-    steps = []
-    monkeypatch.setattr(
-        Loop, "_update", lambda self, b, c: (steps.append(self.steps_done), update(self, b, c))
-    )
+    stop_before(monkeypatch, 12)
+    steps = steps_of(monkeypatch)
     pretrain(make_params(learning_rate=2e-2), "encoders", "tied", 0)
     assert steps[0] == 0
 
@@ -267,18 +267,7 @@ def test_scratch_of_other_settings_is_removed_when_the_cell_is_done(corpus):
 
 
 def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
-    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
-    update = Loop._update
-
-    def stopping(self, batch, cell):
-        if self.steps_done == 5:
-            raise Stop
-        update(self, batch, cell)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Loop, "_update", stopping)
-        with pytest.raises(Stop):
-            pretrain(make_params(), "encoders", "tied", 0)
+    stop_before(monkeypatch, 5)
     (path,) = paths.SCRATCH.glob("*/checkpoint.safetensors")
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(TrainingError, match="a damaged checkpoint"):
