@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tiebench.cli import main
@@ -66,6 +68,13 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
         x for x in folders if x not in stray and not x.startswith(("runs/micro/decoders", "evals/micro/probing"))
     ]  # fmt: skip
     assert strays(load_params()) == []
+
+
+def test_a_reader_that_stops_early_is_no_error(tree) -> None:
+    said = tree.run(
+        "bash", "-c", f"set -o pipefail; {sys.executable} -m tiebench params --explain | head -n 1"
+    )
+    assert len(said.splitlines()) == 1
 
 
 def test_prune_removes_a_link_and_not_what_it_leads_to(tree) -> None:

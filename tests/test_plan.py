@@ -53,7 +53,7 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     cells = len(family.runs) * len(family.seeds)
     shown = plan._duration(operations / 2e9)
     assert f"{cells} of {cells} cells, about {shown} (not run before)" in text
-    assert "2 GFLOP/s" in text
+    assert "2.0 GFLOP/s" in text
     assert text.endswith(f"In all: about {shown}.")
 
 

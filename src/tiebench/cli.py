@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TiebenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader, as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return status
 
 
@@ -104,11 +108,12 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    from tiebench.paths import PARAMS
+    from tiebench.paths import PARAMS, cache_folder
     from tiebench.settings import load_params
     from tiebench.sources.wheel import fetch_all
 
-    fetch_all(load_params() if PARAMS.exists() else None)
+    wheels = fetch_all(load_params() if PARAMS.exists() else None)
+    print(f"{len(wheels)} pinned packages are in {cache_folder()}")
     return 0
 
 

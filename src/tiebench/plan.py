@@ -84,7 +84,7 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
             line += f", about {_duration(seconds)} ({shown})"
         lines.append(line)
     if rate is not None:
-        lines.append(f"  Training is estimated at {rate / 1e9:.0f} GFLOP/s on this machine.")
+        lines.append(f"  Training is estimated at {rate / 1e9:,.1f} GFLOP/s on this machine.")
     lines.append(f"  In all: about {_duration(total)}." if total else "  In all: nothing to run.")
     return "\n".join(lines)
 
