@@ -15,6 +15,7 @@ from pydantic import Field
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
 from tiebench.evaluation.settings import RetrievalSettings
+from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
 from tiebench.paths import EXTERNAL, PARAMS
 from tiebench.schema import Name, Settings, validate
 from tiebench.sources.settings import LocalSource
@@ -78,8 +79,8 @@ def find_run(params: Params, family: str, run: str) -> FamilySettings:
         SettingsError: no such family, or no such run in it.
     """
     held = families(params)
-    if family not in held or run not in held[family].runs:
-        known = ", ".join(held[family].runs if family in held else held)
+    if family not in held or run not in held[family].all_runs:
+        known = ", ".join(held[family].all_runs if family in held else held)
         raise SettingsError(
             f"{family}.runs.{run}" if family in held else family,
             found="no such run" if family in held else "no such family",
@@ -103,8 +104,10 @@ def check(params: Params) -> Params:
     """
     for name, family in families(params).items():
         _check_corpus(params, name, family.corpus)
-        for run in family.runs:
+        for run in family.all_runs:
             _check_run(name, family, run)
+        for run in family.matched:
+            _check_match(params, name, family, run)
     _check_retrieval(params)
     return params
 
@@ -164,9 +167,43 @@ def _check_run(name: str, family: FamilySettings, run: str) -> None:
             mend=RECOMPOSE,
         )
     try:
-        family.runs[run].coupling.widths(body.width)
+        family.all_runs[run].coupling.widths(body.width)
     except SettingsError as error:
         raise error.below(key) from None
+
+
+def _check_match(params: Params, name: str, family: FamilySettings, run: str) -> None:
+    """The counts are equal to MATCH_TOLERANCE; the error has the width that makes them so."""
+    from tiebench.analysis.counting import coupled_counts, matching_feedforward_width
+
+    key, matches = f"{name}.matched.{run}", family.matched[run].matches
+    if matches.run not in family.runs:
+        raise SettingsError(
+            f"{key}.matches.run",
+            found=repr(matches.run),
+            expected=f"one of {', '.join(family.runs)}",
+            mend=RECOMPOSE,
+        )
+    tokenizer = params.corpora[family.corpus].tokenizer
+    assert tokenizer is not None, "checked before"
+
+    def count(body: BodySettings, of: str) -> int:
+        counts = coupled_counts(family.all_runs[of].coupling, body, tokenizer.vocabulary)
+        return counts.as_dict()[matches.parameters]
+
+    wanted, body = count(family.body_of(matches.run), matches.run), family.body_of(run)
+    found = count(body, run)
+    if abs(found - wanted) <= MATCH_TOLERANCE * wanted:
+        return
+    width = matching_feedforward_width(body, wanted - found)
+    raise SettingsError(
+        f"{key}.body.feedforward_width",
+        found=f"{body.feedforward_width}, with which it has {found:,} parameters in "
+        f"{matches.parameters.replace('_', '-')}",
+        expected=f"{wanted:,} as {matches.run} has, to {MATCH_TOLERANCE:.0%}",
+        mend=f"set it to {width}" if width > 0 else "leave the run out (`~" + key + "`): a body "
+        "without any feed-forward parameters would still be larger",
+    )
 
 
 def _check_retrieval(params: Params) -> None:

@@ -64,6 +64,13 @@ def coupled_counts(coupling: CouplingSettings, body: BodySettings, vocabulary: i
     return count(own_shape(coupling, body, vocabulary))
 
 
+def matching_feedforward_width(body: BodySettings, lacking: int) -> int:
+    """The feed-forward width at which a body has (about) `lacking` more parameters."""
+    maps, bias = (3, 2) if body.feedforward == "swiglu" else (2, 1)
+    per_unit = body.layers * (maps * body.width + (bias if body.bias else 0))
+    return body.feedforward_width + round(lacking / per_unit)
+
+
 def affine(inputs: int, outputs: int, *, bias: bool = True) -> int:
     """Parameters of an affine map."""
     return inputs * outputs + (outputs if bias else 0)

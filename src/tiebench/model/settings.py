@@ -147,6 +147,8 @@ class BodySettings(Settings):
         return self
 
 
+MATCH_TOLERANCE = 0.01
+"""Largest relative difference between parameter counts that are called equal."""
 IDENTITY_REFUSES = (
     "layers", "heads", "feedforward_width", "norm_placement", "positions", "feedforward", "bias",
     "std", "branch",
@@ -161,3 +163,18 @@ class RunSettings(Settings):
     """Keys of the family's body that this run replaces (`layers: 4`)."""
     trained: bool = True
     """False: the untrained control, saved as initialized."""
+
+
+class MatchSettings(Settings):
+    """What a run is matched in: the comparison at equal parameters."""
+
+    run: str
+    """Name of the run whose count this one has."""
+    parameters: Literal["pretraining", "fine_tuning"]
+    """Which count is equal, within MATCH_TOLERANCE; fine-tuning drops output table and head."""
+
+
+class MatchedRunSettings(RunSettings):
+    """A run whose feed-forward width gives it the parameter count of another."""
+
+    matches: MatchSettings

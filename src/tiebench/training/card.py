@@ -11,7 +11,7 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
     """Markdown of a run's README.md."""
     group: FamilySettings = getattr(params, family)
     coupling, body, corpus = (
-        group.runs[run].coupling,
+        group.all_runs[run].coupling,
         group.body_of(run),
         params.corpora[group.corpus],
     )
@@ -29,7 +29,8 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
     rows = {
         "coupling": f"{coupling.option}: {tables}, input width {widths[0]}, "
         f"output width {widths[1]}, head transform {transform}",
-        "body": f"{body.option}: {body.kind}, {body.layers} layers, width {body.width}",
+        "body": f"{body.option}: {body.kind}, {body.layers} layers, width {body.width}, "
+        f"feed-forward width {body.feedforward_width}",
         "objective": training.objective,
         "training": how,
         "seed": str(seed),

@@ -55,7 +55,7 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
 
 def _pretrain(params: Params, family: str, run: str, seed: int, cell: str) -> Path:
     group = find_run(params, family, run)
-    coupling, body, training = group.runs[run].coupling, group.body_of(run), group.training
+    coupling, body, training = group.all_runs[run].coupling, group.body_of(run), group.training
     corpus, folder = (
         paths.corpus_folder(group.corpus),
         paths.run_folder(params.name, family, run, seed),
@@ -71,7 +71,7 @@ def _pretrain(params: Params, family: str, run: str, seed: int, cell: str) -> Pa
     model = LanguageModel(coupling, body, vocabulary).initialize(seed).to(device)
     loop = Loop(model, training, validation_batches(valid, training, vocabulary), device)
     started = time.monotonic()
-    if group.runs[run].trained:
+    if group.all_runs[run].trained:
         key = digest_of(
             {
                 "settings": [x.model_dump() for x in (coupling, body, training)],
@@ -227,10 +227,10 @@ def _save(
 ) -> None:
     """Write the outputs of a cell; metrics.json last."""
     group: FamilySettings = getattr(params, family)
-    trained, training = group.runs[run].trained, group.training
+    trained, training = group.all_runs[run].trained, group.training
     steps = training.steps if trained else 0
     vocabulary = loop.model.vocabulary
-    flops = training_flops(group.runs[run].coupling, group.body_of(run), vocabulary, training)
+    flops = training_flops(group.all_runs[run].coupling, group.body_of(run), vocabulary, training)
     metrics = {
         "objective": training.objective,
         "seed": seed,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tiebench.model.settings import BodySettings, RunSettings
+from tiebench.model.settings import BodySettings, MatchedRunSettings, RunSettings
 from tiebench.schema import Name, Settings, validate
 
 Positive = Annotated[int, Field(gt=0)]
@@ -80,6 +80,9 @@ class TrainingSettings(Settings):
         return self
 
 
+Seeds = list[Annotated[int, Field(ge=0)]]
+
+
 class FamilySettings(Settings):
     """A family of runs that share corpus, body and training, and differ in their coupling."""
 
@@ -95,8 +98,13 @@ class FamilySettings(Settings):
     training: TrainingSettings
     runs: Annotated[dict[Name, RunSettings], Field(min_length=1)]
     """By name: what differs between the runs."""
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    seeds: Annotated[Seeds, Field(min_length=1)]
     """Every run is trained once with each; the same seed gives all runs the same batches."""
+    matched: dict[Name, MatchedRunSettings] = {}
+    """By name, beside `runs`: runs with the parameter count of another run, by their feed-forward
+    width."""
+    matched_seeds: Seeds = []
+    """Some of `seeds`: these runs only answer whether size explains a result."""
     baseline: str
     """The run that the others are compared with."""
 
@@ -112,7 +120,24 @@ class FamilySettings(Settings):
         if self.baseline not in self.runs:
             known = ", ".join(self.runs)
             raise ValueError(f"baseline among the runs ({self.baseline!r} is none of {known})")
+        twice = sorted(set(self.runs) & set(self.matched))
+        if twice:
+            raise ValueError(f"other names for matched runs than for runs ({', '.join(twice)})")
+        seeds = self.matched_seeds
+        if len(set(seeds)) != len(seeds) or not set(seeds) <= set(self.seeds):
+            raise ValueError(f"matched_seeds distinct and among seeds ({seeds}, {self.seeds})")
+        if bool(seeds) != bool(self.matched):
+            raise ValueError("matched_seeds with matched runs, and none without")
         return self
+
+    @property
+    def all_runs(self) -> dict[str, RunSettings]:
+        """`runs` and the matched ones."""
+        return {**self.runs, **self.matched}
+
+    def seeds_of(self, run: str) -> list[int]:
+        """The seeds that a run is trained with."""
+        return self.matched_seeds if run in self.matched else self.seeds
 
     def body_of(self, run: str) -> BodySettings:
         """The body of a run: the family's, with the run's replacements.
@@ -120,5 +145,5 @@ class FamilySettings(Settings):
         Raises:
             SettingsError: the replacements are unknown, or impossible together.
         """
-        replaced = {**self.body.model_dump(), **self.runs[run].body}
+        replaced = {**self.body.model_dump(), **self.all_runs[run].body}
         return validate(BodySettings, replaced, f"runs.{run}.body")
