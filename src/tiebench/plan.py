@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PREPARATORY = ("settings", "code")
 """Stages that check and digest: always quick, and their outputs stand for what is compared here."""
 CODE_FOLDER = "code"
-PRETRAIN = "pretrain_"
-"""Prefix of the stages that train; the family's name follows."""
+PRETRAIN = "stages/pretrain.py"
+"""The script of the stages that train; family, run and seed follow it."""
 CELL_SECONDS = 10.0
 """A guess: what a cell takes beside training (start of the process, DVC, reading and writing)."""
 TRAINING_EFFICIENCY = 0.5
@@ -38,10 +38,12 @@ TRAINING_EFFICIENCY = 0.5
 
 @dataclass(frozen=True)
 class Cell:
-    """One execution of a stage: its address, stage, and why it would run (empty: it would not)."""
+    """One execution of a stage: its address, its stage, the words of its command, and why it would
+    run (empty: it would not)."""
 
     address: str
     stage: str
+    command: tuple[str, ...]
     reasons: tuple[str, ...]
 
 
@@ -60,7 +62,7 @@ def plan_cells(root: Path = Path()) -> list[Cell]:
             reasons = dict.fromkeys(_reasons(repo, stage, root, remade, digests))
             if reasons:
                 remade += [PurePosixPath(out.def_path) for out in stage.outs]
-            cells.append(Cell(stage.addressing, name, tuple(reasons)))
+            cells.append(Cell(stage.addressing, name, tuple(stage.cmd.split()), tuple(reasons)))
     return cells
 
 
@@ -176,14 +178,14 @@ def _overlap(a: PurePosixPath, b: PurePosixPath) -> bool:
 
 def _operations(params: Params, cell: Cell) -> float:
     """Floating-point operations of a training cell; 0 for others and for untrained runs."""
-    if not cell.stage.startswith(PRETRAIN):
+    if PRETRAIN not in cell.command:
         return 0.0
-    family = families(params)[cell.stage.removeprefix(PRETRAIN)]
-    run = cell.address.partition("@")[2].removeprefix(f"{family.corpus}-").rpartition("-")[0]
+    _, _, name, run, _ = cell.command
+    family = families(params)[name]
     tokenizer = params.corpora[family.corpus].tokenizer
-    if tokenizer is None or not family.runs[run].trained:
+    if tokenizer is None or not family.all_runs[run].trained:
         return 0.0
-    coupling, body = family.runs[run].coupling, family.body_of(run)
+    coupling, body = family.all_runs[run].coupling, family.body_of(run)
     return training_flops(coupling, body, tokenizer.vocabulary, family.training)
 
 
