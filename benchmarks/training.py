@@ -1,7 +1,7 @@
 """Training speed: our step against transformers' BertForMaskedLM, in one process, as a ratio.
 
 Same shape, optimizer, batch and masked positions; the peer is taken as shipped, with logits at
-every position. Writes benchmarks/results.json: name, ours, peer, unit, ratio.
+every position. Adds to benchmarks/results.json: name, ours, peer, unit, ratio.
 
 Run: python benchmarks/training.py [--steps N]
 """
@@ -11,12 +11,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from tiebench.files import write_json
+from support.results import record
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 
@@ -94,7 +93,7 @@ def main() -> None:
         "unit": "tokens/s",
         "ratio": round(ours / peer, 2),
     }
-    write_json(Path(__file__).with_name("results.json"), [result])
+    record(result)
     print(f"{result['name']}: {ours:,.0f} against {peer:,.0f} tokens/s, {result['ratio']} times")
 
 

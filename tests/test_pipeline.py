@@ -16,23 +16,52 @@ import pytest
 from tests.conftest import ROOT, Tree, copy_tree
 
 RUNS = ("tied", "untied", "narrow_input_wide_output", "untrained", "untrained_narrow_input")
+MATCHED = ("tied_equal_pretraining", "narrow_input_wide_output_equal_fine_tuning")
 SEEDS = (0, 1)
+MATCHED_SEEDS = (0,)
+DATA = {
+    "pretrain": "home", "retrieval": "home",
+    "probing": "turkish_treebanks", "transfer": "home_purposes",
+}  # fmt: skip
+"""By task, the corpus or label set of its cells."""
+EVALUATIONS = tuple(DATA)[1:]
+NO_MATCHED = (*(f"~encoders.matched.{run}" for run in MATCHED), "encoders.matched_seeds=[]")
 FEW = (
     "encoders.seeds=[0]",
     "~encoders.runs.untied",
     "~encoders.runs.narrow_input_wide_output",
     "~encoders.runs.untrained_narrow_input",
+    *NO_MATCHED,
 )
+LEFT = (("tied", "untrained"), (0,))
+"""The runs and seeds that FEW leaves."""
+LAST = {"score", "report"}
 
 
-def pretraining(runs=RUNS, seeds=SEEDS) -> set[str]:
-    return {f"pretrain_encoders@home-{run}-{seed}" for run in runs for seed in seeds}
-
-
-def retrieval(runs=RUNS, seeds=SEEDS, sets=("home",)) -> set[str]:
+def cells(*tasks: str, runs=RUNS, seeds=SEEDS, data: str = "") -> set[str]:
+    """Addresses of the main runs' cells."""
     return {
-        f"retrieval_encoders@{name}-{run}-{seed}" for name in sets for run in runs for seed in seeds
-    }
+        f"{task}_encoders@{data or DATA[task]}-{run}-{seed}"
+        for task in tasks for run in runs for seed in seeds
+    }  # fmt: skip
+
+
+def matched(*tasks: str) -> set[str]:
+    """Addresses of the matched runs' cells."""
+    return {
+        f"{task}_encoders_matched@{DATA[task]}-{run}-{seed}"
+        for task in tasks for run in MATCHED for seed in MATCHED_SEEDS
+    }  # fmt: skip
+
+
+def left(*tasks: str) -> set[str]:
+    """Addresses of the cells that FEW leaves."""
+    return cells(*tasks, runs=LEFT[0], seeds=LEFT[1])
+
+
+def every(*tasks: str) -> set[str]:
+    """Addresses of all cells of some tasks."""
+    return cells(*tasks) | matched(*tasks)
 
 
 def executed(said: str) -> set[str]:
@@ -47,7 +76,7 @@ def repro(copy: Tree, *arguments: str) -> tuple[set[str], str]:
 
 
 def outputs(copy: Tree) -> dict[str, bytes]:
-    places = ("data", "runs", "evals", "reports/micro")
+    places = ("data", "labels", "runs", "evals", "reports/micro")
     files = [x for place in places for x in (copy.root / place).rglob("*") if x.is_file()]
     return {str(x.relative_to(copy.root)): x.read_bytes() for x in files}
 
@@ -55,6 +84,16 @@ def outputs(copy: Tree) -> dict[str, bytes]:
 def table(copy: Tree, name: str) -> list[dict[str, str]]:
     with (copy.root / "reports/micro/tables" / f"{name}.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+ALL_CELLS = {(run, str(seed)) for run in RUNS for seed in SEEDS} | {
+    (run, str(seed)) for run in MATCHED for seed in MATCHED_SEEDS
+}
+
+
+def held_cells(copy: Tree, name: str = "language_modeling") -> set[tuple[str, str]]:
+    """The runs and seeds in a table."""
+    return {(x["run"], x["seed"]) for x in table(copy, name)}
 
 
 def readme(marker: str) -> str:
@@ -79,11 +118,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 def test_the_whole_pipeline_runs_offline_from_nothing(copy: Tree) -> None:
     ran, said = repro(copy)
-    assert ran == pretraining() | retrieval() | {"prepare@home", "accounting", "score", "report"}
+    assert ran == every(*DATA) | LAST | {
+        "prepare@home", "labels@turkish_treebanks", "labels@home_purposes", "accounting",
+    }  # fmt: skip
     assert "In all: about" in said
-    assert {(x["run"], x["seed"]) for x in table(copy, "language_modeling")} == {
-        (run, str(seed)) for run in RUNS for seed in SEEDS
-    }
+    assert held_cells(copy) == ALL_CELLS
     assert "<html" in copy.read("reports/micro/index.html")
     tracked = copy.run("git", "status", "--porcelain", "--untracked-files=all").split("\n")
     assert {line[3:].split("/")[0] for line in tracked if line} == {
@@ -106,10 +145,18 @@ def test_metrics_and_plots_are_declared(copy: Tree) -> None:
 @pytest.mark.parametrize(
     ("override", "direct", "fed"),
     [
-        ("encoders.runs.tied.coupling.std=0.03", pretraining(["tied"]), retrieval(["tied"])),
-        ("encoders.training.clip=0.5", pretraining(), retrieval()),
-        ("retrieval.pool=30", retrieval(), set()),
-        ("corpora.home.valid_share=0.1", {"prepare@home"}, pretraining() | retrieval()),
+        (
+            "encoders.runs.tied.coupling.std=0.03",
+            cells("pretrain", runs=["tied"]),
+            cells(*EVALUATIONS, runs=["tied"]),
+        ),
+        ("encoders.training.clip=0.5", every("pretrain"), every(*EVALUATIONS)),
+        ("retrieval.pool=30", every("retrieval"), set()),
+        ("probing.hidden=8", every("probing"), set()),
+        ("transfer.epochs=2", every("transfer"), set()),
+        ("labels.home_purposes.minimum=31", {"labels@home_purposes"}, every("transfer")),
+        ("statistics.margins.loss=0.1", set(), set()),
+        ("corpora.home.valid_share=0.1", {"prepare@home"}, every(*DATA)),
     ],
 )
 def test_a_change_reruns_the_cells_it_feeds(
@@ -117,9 +164,9 @@ def test_a_change_reruns_the_cells_it_feeds(
 ) -> None:
     """`--dry` shows the cells whose own settings changed; the plan also those that they feed."""
     copy.tiebench("params", "size=micro", override)
-    assert repro(copy, "--dry")[0] - {"score", "report"} == direct
+    assert repro(copy, "--dry")[0] - LAST == direct
     code = "from tiebench.plan import plan_cells; print(*(x.address for x in plan_cells() if x.reasons))"
-    assert set(copy.run("python", "-c", code).split()) == direct | fed | {"score", "report"}
+    assert set(copy.run("python", "-c", code).split()) == direct | fed | LAST
 
 
 def test_code_reruns_its_stage_and_a_comment_nothing(copy: Tree) -> None:
@@ -133,13 +180,13 @@ def test_code_reruns_its_stage_and_a_comment_nothing(copy: Tree) -> None:
         found.append(repro(copy, "--dry")[0])
     module.write_bytes(before)
     repro(copy, "code")
-    assert found == [set(), retrieval() | {"score"}]  # score names the code of every stage
+    assert found == [set(), every("retrieval") | {"score"}]  # score names the code of every stage
 
 
 def test_one_changed_run_reruns_its_cells_only(copy: Tree) -> None:
     copy.tiebench("params", "size=micro", "encoders.runs.untied.coupling.std=0.03")
     before = outputs(copy)
-    assert repro(copy)[0] == pretraining(["untied"]) | retrieval(["untied"]) | {"score", "report"}
+    assert repro(copy)[0] == cells(*DATA, runs=["untied"]) | LAST
     after = outputs(copy)
     changed = {x for x in after if after[x] != before[x] and x.startswith(("runs", "evals"))}
     assert "runs/micro/encoders/untied-s0/model.safetensors" in changed
@@ -148,12 +195,9 @@ def test_one_changed_run_reruns_its_cells_only(copy: Tree) -> None:
 
 def test_dropped_runs_and_seeds_shrink_the_report(copy: Tree) -> None:
     copy.tiebench("params", "size=micro", *FEW)
-    assert repro(copy)[0] == {"score", "report"}
-    for name in ("language_modeling", "retrieval", "learning_curves"):
-        assert {(x["run"], x["seed"]) for x in table(copy, name)} == {
-            ("tied", "0"),
-            ("untrained", "0"),
-        }
+    assert repro(copy)[0] == LAST
+    for name in ("language_modeling", "retrieval", "probing", "transfer", "learning_curves"):
+        assert held_cells(copy, name) == {("tied", "0"), ("untrained", "0")}
     assert set(json.loads(copy.read("reports/micro/metrics.json"))["encoders"]) == {
         "tied",
         "untrained",
@@ -178,58 +222,54 @@ def test_score_alone_names_missing_and_stray_cells(copy: Tree) -> None:
 
 def test_forced_again_the_bytes_are_the_same(copy: Tree) -> None:
     before, lock = outputs(copy), copy.read("dvc.lock")
-    few = (["tied", "untrained"], [0])
-    assert repro(copy, "--force")[0] == pretraining(*few) | retrieval(*few) | {
-        "prepare@home", "accounting", "score", "report",
+    assert repro(copy, "--force")[0] == left(*DATA) | LAST | {
+        "prepare@home", "labels@turkish_treebanks", "labels@home_purposes", "accounting",
     }  # fmt: skip
     assert outputs(copy) == before
     assert copy.read("dvc.lock") == lock
 
 
 def test_changed_evaluation_and_corpus_run_what_they_feed(copy: Tree) -> None:
-    few = (["tied", "untrained"], [0])
     said = copy.run("dvc", "exp", "run", "--no-hydra", "-S", "retrieval.pool=30")
-    assert executed(said) == retrieval(*few) | {"score", "report"}
+    assert executed(said) == left("retrieval") | LAST
     assert "pool: 30" in copy.read("params.yaml")  # and the dropped runs are still dropped
     copy.edit("params.yaml", "valid_share: 0.05", "valid_share: 0.1")
-    everything = {"prepare@home"} | pretraining(*few) | retrieval(*few) | {"score", "report"}
-    assert repro(copy)[0] == everything
+    assert repro(copy)[0] == {"prepare@home"} | left(*DATA) | LAST
 
 
 def test_an_added_seed_runs_its_cells_only(copy: Tree) -> None:
     copy.tiebench("params", "size=micro", *FEW, "encoders.seeds=[0,2]")
-    added = (["tied", "untrained"], [2])
-    assert repro(copy)[0] == pretraining(*added) | retrieval(*added) | {"score", "report"}
+    assert repro(copy)[0] == cells(*DATA, runs=LEFT[0], seeds=[2]) | LAST
     assert {x["seed"] for x in table(copy, "language_modeling")} == {"0", "2"}
 
 
 def test_exp_run_composes_and_takes_known_cells_from_the_cache(copy: Tree) -> None:
     said = copy.run("dvc", "exp", "run", "-S", "size=micro")
-    assert not re.search(r"^Running stage '(prepare|pretrain|retrieval)", said, re.M)
+    assert not re.search(
+        r"^Running stage '(prepare|labels|pretrain|retrieval|probing|transfer)", said, re.M
+    )
     assert copy.tiebench("params", "size=micro") == "no key changed\n"
-    assert {(x["run"], x["seed"]) for x in table(copy, "language_modeling")} == {
-        (run, str(seed)) for run in RUNS for seed in SEEDS
-    }
+    assert held_cells(copy) == ALL_CELLS
 
 
 def snippet(copy: Tree, marker: str) -> set[str]:
     """Run a block of README.md, with one seed; the stages that it executed."""
-    block = readme(marker).replace("size=micro", "size=micro encoders.seeds=[0]")
+    few = " ".join(["encoders.seeds=[0]", *(f"'{x}'" for x in NO_MATCHED)])
+    block = readme(marker).replace("size=micro", f"size=micro {few}")
     return executed(copy.run("bash", "-euc", block))
 
 
 def test_readme_adds_a_run(copy: Tree) -> None:
-    new = (["tanh_head"], [0])
-    assert snippet(copy, "add-run") == pretraining(*new) | retrieval(*new) | {"score", "report"}
+    assert snippet(copy, "add-run") == cells(*DATA, runs=["tanh_head"], seeds=[0]) | LAST
     assert "tanh_head" in {x["run"] for x in table(copy, "language_modeling")}
 
 
 def test_readme_adds_a_corpus(copy: Tree) -> None:
-    new = retrieval(seeds=[0], sets=["swedish"])
+    new = cells("retrieval", seeds=[0], data="swedish")
     assert snippet(copy, "add-corpus") == {"prepare@swedish", *new, "score", "report"}
     assert {x["target"] for x in table(copy, "retrieval") if x["set"] == "swedish"} == {"en", "sv"}
 
 
 def test_readme_adds_a_task(copy: Tree) -> None:
-    assert snippet(copy, "add-task") == retrieval(seeds=[0]) | {"score", "report"}
+    assert snippet(copy, "add-task") == cells("retrieval", seeds=[0]) | LAST
     assert {(x["distance"], x["offset"]) for x in table(copy, "retrieval")} == {("cosine", "none")}

@@ -18,7 +18,9 @@ def test_without_a_lock_everything_runs(tree) -> None:
     cells = plan_cells()
     count = {stage: sum(x.stage == stage for x in cells) for stage in {x.stage for x in cells}}
     assert count == {
-        "prepare": 1, "pretrain_encoders": 10, "retrieval_encoders": 10, "accounting": 1, "score": 1, "report": 1,
+        "prepare": 1, "labels": 2, "accounting": 1, "score": 1, "report": 1,
+        **{f"{task}_encoders": 10 for task in ("pretrain", "retrieval", "probing", "transfer")},
+        **{f"{task}_encoders_matched": 2 for task in ("pretrain", "retrieval", "probing", "transfer")},
     }  # fmt: skip
     assert {x.reasons for x in cells} == {("not run before",)}
     order = [x.stage for x in cells]
@@ -36,12 +38,22 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     (tree.root / "dvc.lock").unlink(missing_ok=True)
     params = load_params()
     family = params.encoders
-    operations = len(family.seeds) * sum(
-        training_flops(
-            x.coupling, family.body, params.corpora["home"].tokenizer.vocabulary, family.training
+    main, matched = (
+        len(seeds)
+        * sum(
+            training_flops(
+                x.coupling,
+                family.body_of(run),
+                params.corpora["home"].tokenizer.vocabulary,
+                family.training,
+            )
+            for run, x in runs.items()
+            if x.trained
         )
-        for x in family.runs.values()
-        if x.trained
+        for runs, seeds in (
+            (family.runs, family.seeds),
+            (family.matched, family.matched_seeds),
+        )
     )
     folder = tree.root / "logs" / params.name / "pretrain"
     folder.mkdir(parents=True)
@@ -51,8 +63,9 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     monkeypatch.setattr(plan, "CELL_SECONDS", 0.0)
     text = describe_plan(params)
     cells = len(family.runs) * len(family.seeds)
-    shown = plan._duration(operations / 2e9)
+    shown = plan._duration(main / 2e9)
     assert f"{cells} of {cells} cells, about {shown} (not run before)" in text
+    shown = plan._duration((main + matched) / 2e9)
     assert "2.0 GFLOP/s" in text
     assert text.endswith(f"In all: about {shown}.")
 

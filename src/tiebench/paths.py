@@ -15,6 +15,11 @@ def corpus_folder(corpus: str) -> Path:
     return Path("data") / corpus
 
 
+def labels_folder(labels: str) -> Path:
+    """A prepared label set: examples with labels by part, the surface baseline, meta.json."""
+    return Path("labels") / labels
+
+
 def cell_name(run: str, seed: int) -> str:
     """The name of a run and seed, as in `tied-s0`."""
     return f"{run}-s{seed}"
@@ -30,9 +35,10 @@ def evaluation_folder(name: str, task: str) -> Path:
     return Path("evals") / name / task
 
 
-def retrieval_folder(name: str, family: str, run: str, seed: int, corpus: str) -> Path:
-    """The outcomes of one model's search of one corpus' held-out sentences."""
-    return evaluation_folder(name, "retrieval") / family / f"{corpus}-{cell_name(run, seed)}"
+def outcome_folder(name: str, task: str, family: str, run: str, seed: int, data: str) -> Path:
+    """The outcomes of one model in one task (`retrieval`, `probing`, `transfer`) on one corpus or
+    label set."""
+    return evaluation_folder(name, task) / family / f"{data}-{cell_name(run, seed)}"
 
 
 def report_folder(name: str) -> Path:

@@ -6,18 +6,19 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tiebench.paths import corpus_folder, evaluation_folder, retrieval_folder, run_folder
-from tiebench.settings import Params, families
+from tiebench.evaluation.cells import EVALUATED, cells
+from tiebench.paths import corpus_folder, evaluation_folder, labels_folder
+from tiebench.settings import Params, evaluations
 
 
 def strays(params: Params, *, other_reports: bool = False) -> list[Path]:
-    """Folders under data/, runs/ and evals/ that no cell of `params` writes, sorted.
+    """Folders under data/, labels/, runs/ and evals/ that no cell of `params` writes, sorted.
 
     Args:
         other_reports: also whole folders of runs/ and evals/ that belong to another report.
     """
     named = set(_named(params))
-    found = [path for path in _folders(Path("data")) if path not in named]
+    found = [x for at in ("data", "labels") for x in _folders(Path(at)) if x not in named]
     for place in (Path("runs"), Path("evals")):
         for report in _folders(place):
             if report.name == params.name:
@@ -38,13 +39,13 @@ def remove(folders: Iterable[Path]) -> None:
 
 def _named(params: Params) -> Iterator[Path]:
     yield from map(corpus_folder, params.corpora)
+    yield from map(labels_folder, params.labels)
     yield evaluation_folder(params.name, "accounting")
-    for name, family in families(params).items():
-        for run in family.runs:
-            for seed in family.seeds:
-                yield run_folder(params.name, name, run, seed)
-                for corpus in params.retrieval.sets:
-                    yield retrieval_folder(params.name, name, run, seed, corpus)
+    for cell in cells(params):
+        yield cell.folder
+        if cell.family in EVALUATED:
+            for task, data in evaluations(params):
+                yield cell.outcomes(task, data).parent
 
 
 def _unnamed(group: Path, named: set[Path]) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -37,10 +37,11 @@ def validate(cls: type[S], mapping: Mapping[str, Any] | None, path: str = "") ->
     Raises:
         SettingsError: names every offending key with its full path.
     """
+    values = dict(mapping or {})
     try:
-        return cls.model_validate(dict(mapping or {}))
+        return cls.model_validate(values)
     except ValidationError as error:
-        problems = [_problem(path, item) for item in error.errors()]
+        problems = [_problem(path, item, values) for item in error.errors()]
     first = problems[0]
     more = "".join(
         f"\n  also {p['key']}: found {p['found']}; expected {p['expected']}" for p in problems[1:]
@@ -53,10 +54,10 @@ def validate(cls: type[S], mapping: Mapping[str, Any] | None, path: str = "") ->
     )
 
 
-def _problem(path: str, item: Any) -> dict[str, str]:
-    location = [str(part) for part in item["loc"] if not str(part).startswith("function-")]
-    key = ".".join([path, *location] if path else location) or "params.yaml"
+def _problem(path: str, item: Any, values: Any) -> dict[str, str]:
     kind, value = item["type"], item["input"]
+    location = list(_location(item["loc"], values, kind == "missing"))
+    key = ".".join([path, *location] if path else location) or "params.yaml"
     if kind == "extra_forbidden":
         return {"key": key, "found": "a key that no setting has", "expected": "a known key"}
     if kind == "missing":
@@ -69,3 +70,14 @@ def _problem(path: str, item: Any) -> dict[str, str]:
         "found": shown if len(shown) <= 120 else f"{shown[:117]}...",
         "expected": message[0].lower() + message[1:],
     }
+
+
+def _location(parts: Sequence[Any], values: Any, missing: bool) -> Iterator[str]:
+    """The parts that are keys of the values: pydantic also names the kind that a union chose."""
+    for index, part in enumerate(parts):
+        held = range(len(values)) if isinstance(values, list) else values
+        if isinstance(held, dict | range) and part in held:
+            values = values[part]
+        elif not (missing and index == len(parts) - 1):
+            continue
+        yield str(part)

@@ -14,7 +14,13 @@ from pydantic import Field
 
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
-from tiebench.evaluation.settings import RetrievalSettings
+from tiebench.evaluation.settings import (
+    ProbingSettings,
+    RetrievalSettings,
+    StatisticsSettings,
+    TransferSettings,
+)
+from tiebench.labels.settings import Labels, TreebankSettings
 from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
 from tiebench.paths import EXTERNAL, PARAMS
 from tiebench.schema import Name, Settings, validate
@@ -37,6 +43,14 @@ class Params(Settings):
     """Masked language models."""
     retrieval: RetrievalSettings
     """Nearest-neighbour translation."""
+    labels: dict[Name, Labels]
+    """By name: what models are probed and fine-tuned on."""
+    probing: ProbingSettings
+    """Probes on frozen encoders."""
+    transfer: TransferSettings
+    """Fine-tuning on one language, tested on others."""
+    statistics: StatisticsSettings
+    """How differences are judged."""
 
 
 def load_params(path: Path = PARAMS) -> Params:
@@ -96,6 +110,12 @@ def families(params: Params) -> dict[str, FamilySettings]:
     return {name: x for name, x in values.items() if isinstance(x, FamilySettings)}
 
 
+def evaluations(params: Params) -> list[tuple[str, str]]:
+    """The tasks that every evaluated cell runs, each with the corpus or label set it runs on."""
+    searched = [("retrieval", name) for name in params.retrieval.sets]
+    return [*searched, ("probing", params.probing.labels), ("transfer", params.transfer.labels)]
+
+
 def check(params: Params) -> Params:
     """Check the references between sections, and each run's body and coupling together.
 
@@ -109,6 +129,7 @@ def check(params: Params) -> Params:
         for run in family.matched:
             _check_match(params, name, family, run)
     _check_retrieval(params)
+    _check_labels(params)
     return params
 
 
@@ -120,15 +141,16 @@ def check_folders(params: Params, root: Path = Path()) -> None:
     Raises:
         SettingsError: the folder that is missing and the command that links it.
     """
-    for name, corpus in params.corpora.items():
-        source = corpus.source
+    corpora = {f"corpora.{name}": corpus.source for name, corpus in params.corpora.items()}
+    labels = {f"labels.{name}": held.source for name, held in params.labels.items()}
+    for key, source in (corpora | labels).items():
         if isinstance(source, LocalSource) and not (root / EXTERNAL / source.folder).is_dir():
             raise SettingsError(
-                f"corpora.{name}.source.folder",
+                f"{key}.source.folder",
                 found=f"no folder {EXTERNAL / source.folder}",
                 expected="the folder that holds the text, or a link to it",
                 mend=f"mkdir -p {EXTERNAL} && ln -s /path/to/{source.folder} "
-                f"{EXTERNAL / source.folder}, or choose another corpus",
+                f"{EXTERNAL / source.folder}, or choose another source",
             )
 
 
@@ -233,3 +255,35 @@ def _check_retrieval(params: Params) -> None:
                 expected=f"at most corpora.{corpus}.heldout.sentences ({heldout.sentences})",
                 mend=RECOMPOSE,
             )
+
+
+def _check_labels(params: Params) -> None:
+    for section, kind in (("probing", "treebank"), ("transfer", "purposes")):
+        name = getattr(params, section).labels
+        known = [key for key, held in params.labels.items() if held.kind == kind]
+        if name not in known:
+            raise SettingsError(
+                f"{section}.labels",
+                found=repr(name),
+                expected=f"a label set of kind {kind}, one of: {', '.join(known) or '(none)'}",
+                mend=RECOMPOSE,
+            )
+    for section, field in (("probing", "tasks"), ("transfer", "learning_rates")):
+        values = getattr(getattr(params, section), field)
+        if len(set(values)) != len(values):
+            raise SettingsError(
+                f"{section}.{field}", found=str(values), expected="distinct values", mend=RECOMPOSE
+            )
+    treebank = params.labels[params.probing.labels]
+    assert isinstance(treebank, TreebankSettings), "checked above"
+    for name, family in families(params).items():
+        for run in family.all_runs:
+            limit = family.body_of(run).maximum_length - 2
+            if treebank.maximum_bytes > limit:
+                raise SettingsError(
+                    f"labels.{params.probing.labels}.maximum_bytes",
+                    found=f"{treebank.maximum_bytes}",
+                    expected=f"at most {limit}: body.maximum_length of {name}.{run} less the two "
+                    "special tokens",
+                    mend=RECOMPOSE,
+                )

@@ -14,12 +14,13 @@ import pytest
 from tiebench.analysis.published import compare, relative, verdict
 from tiebench.analysis.tables import read_table
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import cells, read_outcomes, strays
+from tiebench.evaluation.cells import cells, read_outcomes
 from tiebench.evaluation.score import score
 from tiebench.evaluation.score_retrieval import BY_LAYER, published_pair, published_protocol
 from tiebench.evaluation.score_tables import control_of
 from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.evaluation.summaries import summarize
+from tiebench.prune import strays
 from tiebench.settings import Params
 
 FAKE = runpy.run_path(str(Path(__file__).parents[1] / "reporting" / "artefacts.py"))
@@ -211,23 +212,23 @@ def test_metrics_without_a_key_or_of_another_seed(workspace: Path) -> None:
 def test_damaged_outcomes(workspace: Path) -> None:
     params = small_params()
     cell = next(cells(params))
-    path = cell.outcomes("home")
+    path = cell.outcomes("retrieval", "home")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"expected a Parquet file.*retrieval_encoders@home-tied-0"):
-        read_outcomes(cell, "home")
+        read_outcomes(cell, "retrieval", "home")
     path.write_bytes(whole)
     parquet.write_table(parquet.read_table(path).drop(["credit"]), path)
     with pytest.raises(DataError, match="no column 'credit'"):
-        read_outcomes(cell, "home")
+        read_outcomes(cell, "retrieval", "home")
     shutil.copy(path.parents[1] / "home-tied-s1" / path.name, path)
     parquet.write_table(parquet.read_table(path).slice(0, 0), path)
     with pytest.raises(DataError, match="no rows"):
-        read_outcomes(cell, "home")
+        read_outcomes(cell, "retrieval", "home")
 
 
 def test_outcomes_of_another_set_are_refused(workspace: Path) -> None:
-    path = next(cells(small_params())).outcomes("home")
+    path = next(cells(small_params())).outcomes("retrieval", "home")
     held = parquet.read_table(path)
     other = held.set_column(0, "set", [["pud"] * len(held)])
     parquet.write_table(other, path)
@@ -263,12 +264,14 @@ def test_metric_counts_credit_and_rank_by_group(tmp_path: Path) -> None:
 def test_metric_loads_by_path_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import evaluate
 
-    from tiebench.evaluation.metrics import retrieval_accuracy
+    from tiebench.evaluation.metrics import classification_accuracy, retrieval_accuracy
 
     monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", True)
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", str(tmp_path / "modules"))
     metric = evaluate.load(retrieval_accuracy.__file__, cache_dir=str(tmp_path))
     assert metric.compute(credits=[1.0, 0.0], ranks=[1, 2])["accuracy"] == 0.5
+    metric = evaluate.load(classification_accuracy.__file__, cache_dir=str(tmp_path))
+    assert metric.compute(predictions=[0, 1], references=[0, 0])["accuracy"] == 0.5
 
 
 def test_headline_is_the_published_protocol_where_it_was_run() -> None:
@@ -426,12 +429,12 @@ def scores(name: str, accuracy: list[float], last: list[float]) -> list[dict[str
 def test_verdicts_are_between_measures_of_one_kind() -> None:
     runs = [described("one", tied=True), described("two")]
     cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
-    rows = {row["measure"]: row for row in compare(runs, cells, "retrieval_a_en_de")}
+    rows = {row["measure"]: row for row in compare(runs, cells, "retrieval_a_en_de", set())}
     # figure 2 has neither of the two; the average has no counterpart before fine-tuning
     assert set(rows) == {"average of six dev sets", "masked-token accuracy, %"}
     average = rows["average of six dev sets"]
     assert (average["metric"], average["verdict"], average["difference"]) == (None, None, None)
-    assert average["reason"] == "fine-tuning is not measured here"
+    assert average["reason"] == "its six tasks are not run here"
     accuracy = rows["masked-token accuracy, %"]
     assert (accuracy["first_run"], accuracy["second_run"]) == ("two", "one")
     assert (accuracy["metric"], accuracy["verdict"]) == ("accuracy", "agrees")
@@ -441,7 +444,7 @@ def test_only_runs_of_the_common_body_and_head_are_compared() -> None:
     cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
     one = described("one", tied=True)
     for changed in ({"other_body": True}, {"other_head": True}, {"trained": False}):
-        assert list(compare([one, described("two", **changed)], cells, None)) == []
+        assert list(compare([one, described("two", **changed)], cells, None, set())) == []
     assert [relative(width, 16) for width in (8, 16, 48)] == ["narrow", "body", "wide"]
 
 
@@ -460,8 +463,65 @@ def test_retrieval_verdicts_need_both_runs_above_their_control(
     runs = [described("wide", output_width=64, **widths), described("body", **widths)]
     cells = scores("wide", RISING, RISING) + scores("body", LOW, LOW)
     cells += measured("untrained", "retrieval_a_en_de_last", untrained)
-    rows = {row["metric"]: row for row in compare(runs, cells, "retrieval_a_en_de")}
+    rows = {row["metric"]: row for row in compare(runs, cells, "retrieval_a_en_de", set())}
     last = rows["retrieval_a_en_de_last"]
     assert (last["verdict"], last["reason"]) == said
     assert rows["accuracy"]["verdict"] == "agrees"
-    assert "retrieval_a_en_de_last" not in {r["metric"] for r in compare(runs, cells, None)}
+    assert "retrieval_a_en_de_last" not in {r["metric"] for r in compare(runs, cells, None, set())}
+
+
+def test_a_curve_that_still_falls_leaves_no_published_verdict() -> None:
+    runs = [described("one", tied=True), described("two")]
+    cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
+
+    def accuracy(*unflattened: str) -> dict[str, object]:
+        held = {("encoders", run) for run in unflattened}
+        rows = compare(runs, cells, None, held)
+        return next(row for row in rows if row["metric"] == "accuracy")
+
+    flat, one, both = accuracy(), accuracy("one"), accuracy("one", "two")
+    assert (flat["verdict"], flat["reason"]) == ("agrees", "")
+    assert (one["verdict"], one["reason"]) == (None, "the learning curve of one has not flattened")
+    assert both["reason"] == "the learning curves of two and one have not flattened"
+    assert {**one, "verdict": 0, "reason": 0} == {**flat, "verdict": 0, "reason": 0}
+    assert accuracy("three") == flat
+
+
+def test_probing_and_transfer_are_set_beside_the_published_ones() -> None:
+    runs = [
+        described(name, input_width=4, output_width=width)
+        for name, width in (("narrow", 4), ("body", 16), ("wide", 64))
+    ]
+    held = {"narrow": LOW, "body": LOW, "wide": RISING, "untrained": [0.01, 0.02, 0.01, 0.02, 0.01]}
+    metrics = ("probing_upos", "probing_deprel", "transfer")
+    cells = [row for name in held if name != "untrained" for row in scores(name, LOW, LOW)]
+    cells += [
+        row for name in held for metric in metrics for row in measured(name, metric, held[name])
+    ]
+    rows = {
+        (row["metric"], row["first_run"], row["second_run"]): row
+        for row in compare(runs, cells, None, set())
+    }
+    for metric, published in (("probing_upos", 0.1), ("probing_deprel", 0.2), ("transfer", 3.0)):
+        row = rows[metric, "wide", "narrow"]
+        assert (row["published_difference"], row["verdict"]) == (published, "agrees")
+    assert rows["probing_upos", "wide", "narrow"]["source"] == "Chung et al. 2021, table 9"
+    same = rows["probing_upos", "body", "narrow"]
+    assert (same["verdict"], same["reason"]) == ("inconclusive", "the published difference is zero")
+    alike = rows["transfer", "body", "narrow"]
+    assert (alike["verdict"], alike["reason"]) == ("inconclusive", "the interval includes zero")
+
+
+@pytest.mark.parametrize("metric", ["probing_deprel", "transfer"])
+def test_what_untrained_runs_do_as_well_decides_nothing(metric: str) -> None:
+    runs = [described("wide", input_width=4, output_width=64), described("body", input_width=4)]
+    cells = scores("wide", LOW, LOW) + scores("body", LOW, LOW)
+    cells += measured("wide", metric, RISING) + measured("body", metric, LOW)
+
+    def reason(extra: list[dict[str, object]]) -> str:
+        rows = compare(runs, cells + extra, None, set())
+        return next(row["reason"] for row in rows if row["metric"] == metric)
+
+    assert reason([]) == "no untrained control"
+    assert reason(measured("untrained", metric, LOW)) == "not above the untrained control"
+    assert reason(measured("untrained", metric, [0.0, 0.01, 0.0, 0.01, 0.0])) == ""

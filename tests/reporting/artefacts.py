@@ -18,6 +18,7 @@ from tiebench import paths
 from tiebench.analysis.accounting import account
 from tiebench.analysis.counting import coupled_counts
 from tiebench.evaluation.cells import Cell, cells
+from tiebench.evaluation.keys import outcome_key
 from tiebench.files import write_json, write_text
 from tiebench.settings import Params, families
 
@@ -48,6 +49,32 @@ ACCURACY = {
 }  # fmt: skip
 
 
+MATCHED: dict[str, dict[str, Any]] = {
+    "tied_equal_pretraining": {
+        "coupling": {"tied": True},
+        "body": {"feedforward_width": 1536},
+        "matches": {"run": "untied", "parameters": "pretraining"},
+    },
+}
+FINAL_LOSS["tied_equal_pretraining"] = 3.4
+ACCURACY["tied_equal_pretraining"] = 0.31
+SOURCE = {"kind": "local", "folder": "x", "format": "conllu", "files": {"tr": "x.conllu"}}
+SPLIT = {"seed": 0, "development_share": 0.1, "test_share": 0.2, "minimum": 5}
+TREEBANK = {
+    "option": "treebank", "kind": "treebank", "source": SOURCE, "languages": ["tr"],
+    "maximum_bytes": 60, **SPLIT,
+}  # fmt: skip
+PURPOSES = {
+    "option": "purposes", "kind": "purposes", "classes": {"title": ["*.title"], "name": ["*.name"]},
+    "source": {"kind": "local", "folder": "x", "format": "jsonl", "files": "x.jsonl"}, **SPLIT,
+}  # fmt: skip
+TASKS = {"upos": ("NOUN", "VERB", "ADJ"), "deprel": ("nsubj", "obj", "ig", "root")}
+PROBED = 60
+"""Sentences in the test part of the made-up treebank; two targets a task in each."""
+STRINGS = 40
+"""Test strings of a language."""
+
+
 def make_params(
     *,
     runs: tuple[str, ...] = COMMON,
@@ -56,6 +83,8 @@ def make_params(
     pool: int = 100,
     objective: str = "masked",
     sets: tuple[str, ...] = ("home",),
+    matched: tuple[str, ...] = (),
+    margins: Mapping[str, float] = {},
 ) -> Params:
     """Settings of a small study over a made-up corpus."""
     corpus = {
@@ -67,10 +96,16 @@ def make_params(
         "heldout": {"sentences": pool, "minimum_words": 4},
         "tokenizer": {"vocabulary": 8192},
     }
-    chosen = {
-        run: {**RUNS[run], "coupling": {"option": run, "transform": HEAD, **RUNS[run]["coupling"]}}
-        for run in runs
-    }
+    chosen, equal = (
+        {
+            run: {
+                **known[run],
+                "coupling": {"option": run, "transform": HEAD, **known[run]["coupling"]},
+            }
+            for run in names
+        }
+        for known, names in ((RUNS, runs), (MATCHED, matched))
+    )
     masked = objective == "masked"
     family = {
         "study": "rembert",
@@ -78,6 +113,8 @@ def make_params(
         "baseline": runs[0],
         "runs": chosen,
         "seeds": list(seeds),
+        "matched": equal,
+        "matched_seeds": list(seeds[:3]) if matched else [],
         "body": {
             "option": "pre_norm",
             "width": 128,
@@ -113,8 +150,25 @@ def make_params(
                 "distances": ["l2", "cosine"],
                 "offsets": ["none", "scored_pairs", "other_half"],
             },
+            "labels": {"treebank": TREEBANK, "purposes": {**PURPOSES, "languages": list(languages)}},
+            "probing": {
+                "labels": "treebank", "tasks": list(TASKS), "hidden": 16,
+                "learning_rate": 1e-3, "batch_size": 32, "epochs": 2,
+            },
+            "transfer": {
+                "labels": "purposes", "learning_rates": [5e-4, 2e-3], "batch_size": 32,
+                "epochs": 2, "warmup_share": 0.1,
+            },
+            "statistics": {
+                "correction": "holm",
+                "margins": {
+                    "loss": 0.05, "accuracy": 0.01, "retrieval": 0.02, "probing": 0.01,
+                    "transfer": 0.02, **margins,
+                },
+                "flattened": {"share": 0.25, "nats": 0.1},
+            },
         }
-    )
+    )  # fmt: skip
 
 
 def write_artefacts(params: Params, rates: Mapping[Any, float] = ACCURACY) -> None:
@@ -125,8 +179,12 @@ def write_artefacts(params: Params, rates: Mapping[Any, float] = ACCURACY) -> No
     """
     for name, corpus in params.corpora.items():
         _write_corpus(paths.corpus_folder(name), corpus.languages)
+    write_treebank(paths.labels_folder("treebank"))
+    write_purposes(paths.labels_folder("purposes"), params.labels["purposes"].languages)
     for cell in cells(params):
         write_run(params, cell)
+        write_probing(params, cell)
+        write_transfer(params, cell)
         for name in params.retrieval.sets:
             write_outcomes(params, cell, name, {**ACCURACY, **rates})
     account(paths.evaluation_folder(params.name, "accounting"))
@@ -169,7 +227,7 @@ def _write_corpus(folder: Path, languages: list[str]) -> None:
 def write_run(params: Params, cell: Cell) -> None:
     """The run folder of one cell, as far as `score` reads it."""
     group = families(params)[cell.family]
-    trained, training = group.runs[cell.run].trained, group.training
+    trained, training = group.all_runs[cell.run].trained, group.training
     steps = training.steps if trained else 0
     per_step = training.batch_size * training.sequence_length
     draw = _draw(cell.run, cell.seed)
@@ -188,7 +246,7 @@ def write_run(params: Params, cell: Cell) -> None:
     languages = params.corpora[cell.corpus].languages
     accuracy = max(0.0, 0.9 - 0.15 * final)
     part = {"accuracy": accuracy, "predicted_tokens": 600}
-    counts = coupled_counts(group.runs[cell.run].coupling, group.body_of(cell.run), 8192)
+    counts = coupled_counts(group.all_runs[cell.run].coupling, group.body_of(cell.run), 8192)
     bins = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
     write_json(
         cell.folder / "metrics.json",
@@ -217,7 +275,8 @@ def write_run(params: Params, cell: Cell) -> None:
             },
         },
     )
-    write_text(cell.folder / "tokenizer.json", "{}\n")
+    for name in ("tokenizer.json", "config.json", "model.safetensors"):
+        write_text(cell.folder / name, f"{cell.run} {cell.seed}\n" if "model" in name else "{}\n")
 
 
 def write_outcomes(
@@ -262,9 +321,191 @@ def write_outcomes(
             columns.setdefault(key, []).extend(values)
     types = {"index": pa.int32(), "rank": pa.int32(), "credit": pa.float32(), "nearest": pa.int32()}
     table = pa.table({key: pa.array(v, types.get(key)) for key, v in columns.items()})
-    path = cell.outcomes(name)
+    path = cell.outcomes("retrieval", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(table, path)
     seen = 0 if name == group.corpus else 3
     summary = {"pool": settings.pool, "zero_vectors": 0, "equal_sentences": 0}
     write_json(path.parent / "summary.json", {**summary, "seen_in_training": seen})
+
+
+def _write(path: Path, columns: Mapping[str, Any], **types: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({key: pa.array(list(v), types.get(key)) for key, v in columns.items()})
+    parquet.write_table(table, path)
+
+
+def _wrong(labels: tuple[str, ...], gold: str, right: bool) -> str:
+    return gold if right else labels[(labels.index(gold) + 1) % len(labels)]
+
+
+def _targets() -> list[tuple[int, str, int, str]]:
+    """(target, task, sentence, label) of the test part."""
+    draw, rows = _draw("targets"), []
+    for task, labels in TASKS.items():
+        for sentence in np.repeat(np.arange(PROBED), 2).tolist():
+            rows.append((len(rows), task, sentence, labels[int(draw.integers(len(labels)))]))
+    return rows
+
+
+def write_treebank(folder: Path) -> None:
+    """A label folder of kind treebank, test part only."""
+    import pyarrow as pa
+
+    rows, ints = _targets(), pa.list_(pa.int32())
+    _write(
+        folder / "sentences.parquet",
+        {
+            "key": [f"s{i}" for i in range(PROBED)], "lang": ["tr"] * PROBED,
+            "part": ["test"] * PROBED, "text": ["a b"] * PROBED,
+            "starts": [[0, 2]] * PROBED, "ends": [[1, 3]] * PROBED,
+        },
+        starts=ints, ends=ints,
+    )  # fmt: skip
+    whole = {"first_start": 0, "first_end": 1, "second_start": 1, "second_end": 2}
+    _write(
+        folder / "targets.parquet",
+        {
+            "task": [row[1] for row in rows], "sentence": [row[2] for row in rows],
+            **{key: [value] * len(rows) for key, value in whole.items()},
+            "label": [row[3] for row in rows], "control": [row[3] for row in rows],
+        },
+        **dict.fromkeys(("sentence", *whole), pa.int32()),
+    )  # fmt: skip
+    guesses = [(name, *row) for name in ("majority", "word_type") for row in rows]
+    _write(
+        folder / "baselines.parquet",
+        {
+            "baseline": [x[0] for x in guesses], "task": [x[2] for x in guesses],
+            "target": [x[1] for x in guesses], "sentence": [x[3] for x in guesses],
+            "reference": [x[4] for x in guesses],
+            "prediction": [TASKS[x[2]][0] for x in guesses],
+        },
+        target=pa.int32(), sentence=pa.int32(),
+    )  # fmt: skip
+    parts = {"train": 0, "development": 0, "test": PROBED}
+    write_json(
+        folder / "meta.json",
+        {
+            "option": "treebank", "kind": "treebank", "source": SOURCE, "languages": ["tr"],
+            "labels": {task: sorted(labels) for task, labels in TASKS.items()},
+            "spans": {"upos": 1, "deprel": 2}, "sentences": parts,
+            "targets": {task: {part: 2 * n for part, n in parts.items()} for task in TASKS},
+            "dropped": [{"reason": "past_limit", "task": "upos", "targets": 3}],
+        },
+    )  # fmt: skip
+
+
+def write_probing(params: Params, cell: Cell) -> None:
+    """Probing outcomes: the better the lower the loss, the middle layers best."""
+    import pyarrow as pa
+
+    layers = families(params)[cell.family].body_of(cell.run).layers
+    probes = [f"layer_{x}" for x in range(layers + 1)]
+    probes += [f"mix_upto_{x}" for x in range(1, layers)] + ["mix", "control"]
+    rate = 0.35 + ACCURACY[cell.run]
+    rates = {probe: rate - 0.02 * abs(2 - x) for x, probe in enumerate(probes[: layers + 1])}
+    rates |= {f"mix_upto_{x}": rate + 0.01 * x for x in range(1, layers)}
+    rates |= {"mix": rate + 0.01 * layers, "control": 0.3}
+    rows = []
+    for probe in probes:
+        draw = _draw("probing", cell.run, cell.seed, probe)
+        for target, task, sentence, label in _targets():
+            guess = _wrong(TASKS[task], label, bool(draw.random() < rates[probe]))
+            rows.append((task, probe, target, sentence, label, guess))
+    names = ("task", "probe", "target", "sentence", "reference", "prediction")
+    path = cell.outcomes("probing", "treebank")
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    _write(path, columns, target=pa.int32(), sentence=pa.int32())
+    weights = [(x + 1) / sum(range(layers + 2)) for x in range(layers + 1)]
+    held = {"epoch": 2, "development_accuracy": rate}
+    task = {"weights": weights, "training_targets": 400, "probes": dict.fromkeys(probes, held)}
+    folder = paths.labels_folder("treebank")
+    write_json(
+        path.parent / "summary.json",
+        {
+            "key": outcome_key(cell.folder, folder, params.probing),
+            "layers": layers + 1,
+            "tasks": dict.fromkeys(TASKS, task),
+        },
+    )
+
+
+def _strings(languages: list[str]) -> list[tuple[int, str, str, str]]:
+    """(example, key, language, label) of the test part."""
+    labels = tuple(PURPOSES["classes"])
+    return [
+        (at * STRINGS + i, f"k{i}", language, labels[i % len(labels)])
+        for at, language in enumerate(languages)
+        for i in range(STRINGS)
+    ]
+
+
+def write_purposes(folder: Path, languages: list[str]) -> None:
+    """A label folder of kind purposes, test part only."""
+    import pyarrow as pa
+
+    rows, labels = _strings(languages), list(PURPOSES["classes"])
+    _write(
+        folder / "examples.parquet",
+        {
+            "key": [row[1] for row in rows], "lang": [row[2] for row in rows],
+            "part": ["test"] * len(rows), "text": [f"{row[1]} {row[2]}" for row in rows],
+            "label": [row[3] for row in rows],
+        },
+    )  # fmt: skip
+    guesses = [(name, *row) for name in ("majority", "surface") for row in rows]
+    _write(
+        folder / "baselines.parquet",
+        {
+            "baseline": [x[0] for x in guesses], "lang": [x[3] for x in guesses],
+            "example": [x[1] for x in guesses], "reference": [x[4] for x in guesses],
+            "prediction": [labels[0] for _ in guesses],
+        },
+        example=pa.int32(),
+    )  # fmt: skip
+    counts = dict.fromkeys(labels, STRINGS // 2)
+    write_json(
+        folder / "meta.json",
+        {
+            "option": "purposes", "kind": "purposes", "source": PURPOSES["source"],
+            "languages": languages, "labels": labels,
+            "examples": {
+                "train": {languages[0]: dict.fromkeys(labels, 0)},
+                "development": {languages[0]: dict.fromkeys(labels, 0)},
+                "test": dict.fromkeys(languages, counts),
+            },
+            "dropped": [{"reason": "ambiguous", "lang": languages[0], "examples": 7}],
+        },
+    )  # fmt: skip
+
+
+def write_transfer(params: Params, cell: Cell) -> None:
+    """Transfer outcomes: best in the language that was trained on."""
+    import pyarrow as pa
+
+    languages = params.labels["purposes"].languages
+    labels, draw = tuple(PURPOSES["classes"]), _draw("transfer", cell.run, cell.seed)
+    rows = []
+    for example, _, language, label in _strings(languages):
+        rate = 0.5 + ACCURACY[cell.run] - 0.05 * languages.index(language)
+        guess = _wrong(labels, label, bool(draw.random() < rate))
+        rows.append((language, example, label, guess, example % 3 == 0))
+    names = ("lang", "example", "reference", "prediction", "seen")
+    path = cell.outcomes("transfer", "purposes")
+    _write(path, dict(zip(names, zip(*rows, strict=True), strict=True)), example=pa.int32())
+    grid = [
+        {"learning_rate": rate, "epoch": 2, "development_accuracy": 0.8}
+        for rate in params.transfer.learning_rates
+    ]
+    write_json(
+        path.parent / "summary.json",
+        {
+            "key": outcome_key(cell.folder, paths.labels_folder("purposes"), params.transfer),
+            **grid[0], "grid": grid, "parameters": 900_002, "encoder_parameters": 900_000,
+            "cut": 0,
+        },
+    )  # fmt: skip

@@ -26,6 +26,7 @@ from tiebench.reporting.results import Results, read_results
 from tiebench.reporting.svg import styled
 
 FAKE = runpy.run_path(str(Path(__file__).with_name("artefacts.py")))
+CHANGED = runpy.run_path(str(Path(__file__).with_name("tables.py")))
 SOURCE = Path(retrieval.__file__).parents[1]
 
 
@@ -41,8 +42,9 @@ def made(folder: Path, rates: dict[Any, float] | None = None, **changed: Any) ->
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Five runs, two of them untrained, at five seeds."""
-    return made(tmp_path_factory.mktemp("results"), {"untied": 0.5})
+    """Five runs, two of them untrained, at five seeds, and a matched one at three."""
+    folder = tmp_path_factory.mktemp("results")
+    return made(folder, {"untied": 0.5}, matched=("tied_equal_pretraining",))
 
 
 @pytest.fixture(scope="module")
@@ -177,17 +179,34 @@ def test_one_rate_for_all_couplings_is_said(results: Results) -> None:
 def test_the_table_of_runs_says_how_each_is_trained(results: Results) -> None:
     table = runs.runs(results, "encoders")
     rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
-    tied, untrained = rows["tied (baseline)"], rows["untrained"]
-    assert (tied["learning rate"], tied["steps"], tied["batch (windows x tokens)"]) == (
-        "0.0025", "1,500", "32 x 64",
+    tied, matched = rows["tied (baseline)"], rows["tied equal pretraining (matched)"]
+    assert tied["untrained control"] == "untrained" and tied["seeds"] == "5"
+    assert (matched["matches"], matched["feed-forward width"], matched["seeds"]) == (
+        "untied in pretraining", "1,536", "3",
     )  # fmt: skip
-    assert tied["predicted (%)"] == "30" and tied["untrained control"] == "untrained"
-    assert [untrained[x] for x in ("learning rate", "steps", "predicted (%)", "tokens")] == [""] * 4
+    for words in (
+        "learning rate 0.0025", "steps 1,500", "batch (windows x tokens) 32 x 64",
+        "predicted (%) 30",
+    ):  # fmt: skip
+        assert words in table.caption
+
+
+def test_what_differs_between_the_runs_has_a_column(results: Results) -> None:
+    other = CHANGED["replaced"](results, "runs", {"run": "untied"}, learning_rate="0.01")
+    table = runs.runs(other, "encoders")
+    rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    rates = [rows[x]["learning rate"] for x in ("tied (baseline)", "untied", "untrained")]
+    assert rates == ["0.0025", "0.01", ""] and "learning rate" not in table.caption
 
 
 def test_parameters_are_told_of_trained_runs(results: Results) -> None:
-    (said,) = runs.findings(results, "encoders")
-    assert "untied has" in said and "untrained" not in said
+    said, matched = runs.findings(results, "encoders")
+    assert "untied has" in said and "untrained" not in said and "matched" not in said
+    assert re.fullmatch(
+        r"Tied equal pretraining \(matched\) has \d\.\d{3} times the parameters of untied in "
+        r"pretraining, by a feed-forward width of 1,536\.",
+        matched,
+    )
 
 
 def test_the_lead_says_what_was_seen_how_often(results: Results) -> None:
@@ -244,15 +263,15 @@ def test_intervals_in_figures_stay_within_0_and_100(results: Results) -> None:
         (0, {"mean": "0.01", "low": "-0.1", "high": "0.3"}),
         (1, {"mean": "0.9", "low": "0.7", "high": "1.2"}),
     ]
-    curves._line(axes, rows, "x", {"color": "k", "linestyle": "-"}, percent=True)
+    curves.line(axes, rows, "x", {"color": "k", "linestyle": "-"}, percent=True)
     heights = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert heights.min() == 0 and heights.max() == 100
 
 
 def test_verdicts_comparisons_and_measures_are_counted_apart(results: Results) -> None:
     first, second, last = comparisons.findings(results, "encoders")
-    assert first.endswith("; 3 comparisons of two couplings, 1 measure, 3 verdicts.")
-    assert second == "3 published differences without a verdict: fine-tuning is not measured here."
+    assert first.endswith("; 3 comparisons of two couplings, 2 measures, 6 verdicts.")
+    assert second == "3 published differences without a verdict: its six tasks are not run here."
     assert last.startswith(
         "None is a reproduction: the runs have 4 layers (published: 12), 128 wide (published: 768), "
         "8,192 vocabulary entries (published: 120,000) and 2 languages (published: 104)"
@@ -276,7 +295,7 @@ def test_published_comparisons_name_runs_and_basis(results: Results) -> None:
     assert "untied against tied" in {row[2] for row in table.rows}
     averages = [row for row in table.rows if row[6].startswith("average")]
     assert averages and {row[1] for row in averages} == {
-        "no verdict (fine-tuning is not measured here)"
+        "no verdict (its six tasks are not run here)"
     }
     for words in (
         "one pretraining per row (averages: the mean of three fine-tunings) and has no printed spread",

@@ -20,7 +20,9 @@ from tiebench.reporting.naming import (
     metric_name,
     number,
     percent,
+    probe,
     signed,
+    unit,
     with_interval,
 )
 from tiebench.reporting.parts import Table
@@ -112,8 +114,9 @@ def test_every_section_has_findings_and_figures_before_tables(report: Path) -> N
     text = (report / "index.html").read_text()
     parts = re.findall(r'<section id="([\w-]+)">(.*?)</section>', text, re.DOTALL)
     assert [name for name, _ in parts] == [
-        "encoders-language-modeling", "encoders-retrieval", "encoders-published",
-        "encoders-parameters", "savings", "rembert-parameters", "corpus-home", "made",
+        "encoders-language-modeling", "encoders-retrieval", "encoders-probing",
+        "encoders-transfer", "encoders-views", "encoders-pairs", "encoders-against-loss",
+        "encoders-published", "encoders-parameters", "savings", "rembert-parameters", "corpus-home", "made",
     ]  # fmt: skip
     for name, body in parts:
         assert 'class="findings"' in body and "<table>" in body
@@ -128,7 +131,9 @@ def test_figures_are_plain_svg_without_dates(report: Path) -> None:
         "encoders_loss_by_language", "encoders_retrieval", "encoders_retrieval_no_shared_token",
         "encoders_retrieval_other_half", "encoders_retrieval_home_en_tr", "published_retrieval",
         "encoders_published", "encoders_parameters", "savings_by_scale", "rembert_parameters",
-        "corpus_home",
+        "corpus_home", "encoders_loss_by_operations", "encoders_probing_upos",
+        "encoders_probing_weights_upos", "encoders_transfer", "encoders_transfer_excess",
+        "encoders_views_loss", "encoders_pairs", "encoders_against_loss_transfer",
     }  # fmt: skip
     for path in paths:
         text = path.read_text()
@@ -258,6 +263,10 @@ def test_a_missing_table_is_named(report: Path, tmp_path: Path) -> None:
 
 def test_cells_are_escaped() -> None:
     table = Table("t", "a & b", ["x|y", "n"], [["a|b", "1"], ["50% <b>", "2"]])
+    assert (
+        Table.unbroken("1.0 ± 2 [3, 4]")
+        == "1.0\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}2 [3,\N{NO-BREAK SPACE}4]"
+    )
     assert "x\\|y" in markdown(table) and "a\\|b" in markdown(table)
     assert "50\\% \\ensuremath{<}b" in latex(table)
 
@@ -269,6 +278,10 @@ def test_words() -> None:
         "English to German, best minus last layer (home_micro)"
     )
     assert signed("-0.00004", 3) == "+0.000" and number("", 2) == ""
+    assert metric_name("probing_deprel") == "probing, dependency relation"
+    assert metric_name("transfer_de") == "transfer, German"
+    assert unit("loss") == ("nats", 1.0, 3) and unit("transfer") == ("points", 100.0, 1)
+    assert probe("mix_upto_1") == "mix of layers 0 to 1" and probe("layer_2") == "layer 2"
     assert with_interval({"mean": "0.5", "low": "", "high": ""}, 1, 100) == "50.0"
     assert with_interval({"mean": "0.5", "low": "0.4", "high": "0.6"}, 1, 100) == "50.0 ± 10.0"
     assert percent({"mean": "0.5", "low": "0.4", "high": "0.6"}) == "50.0 ± 10.0"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tiebench.analysis.learning_curves import falling
 from tiebench.analysis.shapes import read_data
-from tiebench.analysis.statistics import MINIMUM_SEEDS, PairedDifference, paired_difference
+from tiebench.analysis.statistics import (
+    MINIMUM_SEEDS,
+    PairedDifference,
+    paired_difference,
+    shared_seeds,
+)
 
 PUBLISHED_RESULTS = Path(__file__).with_name("published_results.yaml")
 
@@ -23,9 +29,16 @@ COMPARISONS = (
 CURVES = ("output_width", "layer", "accuracy_percent")
 ABLATION = {"layers": 12, "width": 768, "vocabulary": 120_000, "languages": 104}
 """What all rows of the published ablation share (Chung et al. 2021, section 3)."""
+CONTROLLED = ("retrieval", "probing", "transfer")
+"""Starts of the metrics in which a run that learned nothing may do well too."""
 
 
-def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) -> Iterator[Row]:
+def compare(
+    runs: Iterable[Row],
+    cells: Iterable[Row],
+    retrieval: str | None,
+    unflattened: Collection[tuple[str, str]],
+) -> Iterator[Row]:
     """One row per published difference between two configurations that both are runs of ours.
 
     Args:
@@ -34,11 +47,13 @@ def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) ->
         cells: family, run, seed, metric, value.
         retrieval: start of the name of the retrieval metrics of the published pair and protocol;
             None when they were not run.
+        unflattened: (family, run) whose learning curve still falls.
 
     Yields:
         Rows with COMPARISONS. `verdict` is about direction alone, at our scale: `agrees`,
-        `disagrees at this scale`, or `inconclusive` with the reason. It is empty, as all that
-        is ours, where we have no measure of the same kind.
+        `disagrees at this scale`, or `inconclusive` with the reason. It is empty, with the
+        reason, while the curve of one of the two runs still falls; and, as all that is ours,
+        where we have no measure of the same kind.
     """
     held, rows = read_data(PUBLISHED_RESULTS), list(runs)
     controls = {(row["family"], row["run"]): row["control"] for row in rows}
@@ -65,6 +80,9 @@ def compare(runs: Iterable[Row], cells: Iterable[Row], retrieval: str | None) ->
                 if metric:
                     held_to = {run: controls[family, run] for run in pair.values()}
                     ours = _ours(values, family, held_to, metric, published)
+                    fallen = [run for run in pair.values() if (family, run) in unflattened]
+                    if fallen:
+                        ours |= {"verdict": None, "reason": falling(fallen)}
                 yield {
                     "family": family,
                     "first": held["names"][first],
@@ -102,8 +120,8 @@ def _ours(
     hindrance = ""
     if not all(_learned(values, family, run) for run in controls):
         hindrance = "not below the unigram loss"
-    elif metric.startswith("retrieval") and found.n >= MINIMUM_SEEDS:
-        if None in controls.values():
+    elif metric.startswith(CONTROLLED) and found.n >= MINIMUM_SEEDS:
+        if any((family, str(control), metric) not in values for control in controls.values()):
             hindrance = "no untrained control"
         elif any(
             _difference(values, (family, run, metric), (family, str(control), metric)).sign < 1
@@ -126,8 +144,7 @@ def _ours(
 def _difference(
     values: Values, first: tuple[str, str, str], second: tuple[str, str, str]
 ) -> PairedDifference:
-    seeds = [seed for seed in values[first] if seed in values[second]]
-    return paired_difference([values[first][s] for s in seeds], [values[second][s] for s in seeds])
+    return paired_difference(*shared_seeds(values[first], values[second]))
 
 
 def _learned(values: Values, family: str, run: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tiebench.corpus.seen import write_seen
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.corpus.split import Split, component, rank, split
 from tiebench.corpus.tokens import write_tokens
-from tiebench.files import holding, replacing, sha256_of, write_json
+from tiebench.files import holding, replacing, replacing_folder, sha256_of, write_json
 from tiebench.paths import SCRATCH
 from tiebench.progress import progress
 from tiebench.sources.read import identity, read_records
@@ -28,20 +27,9 @@ def prepare(settings: CorpusSettings, folder: Path) -> None:
         DataError: what the source, the split or the tokenizer finds wrong.
         BusyError: another process prepares the same folder.
     """
-    with holding(SCRATCH / f"prepare-{folder.name}.lock", f"corpus {folder.name}"):
-        _prepare(settings, folder)
-
-
-def _prepare(settings: CorpusSettings, folder: Path) -> None:
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
+    lock = SCRATCH / f"prepare-{folder.name}.lock"
+    with holding(lock, f"corpus {folder.name}"), replacing_folder(folder) as partial:
         _build(settings, partial)
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _build(settings: CorpusSettings, folder: Path) -> None:

@@ -13,8 +13,8 @@ from tiebench.errors import DataError
 from tiebench.files import read_json
 from tiebench.settings import Params, families
 
-SEARCHED = frozenset({"encoders"})
-"""Families whose models are searched for translations."""
+EVALUATED = frozenset({"encoders"})
+"""Families whose models are searched for translations, probed and fine-tuned."""
 METRICS_KEYS = frozenset(
     {"objective", "seed", "steps", "tokens", "train_flops", "parameters", "validation"}
 )
@@ -27,10 +27,15 @@ VALIDATION_KEYS = frozenset(
 HISTORY_COLUMNS = frozenset(
     {"step", "tokens", "loss", "learning_rate", "gradient_norm", "validation_loss"}
 )
-OUTCOME_COLUMNS = (
-    "set", "source", "target", "layer", "distance", "offset", "index",
-    "rank", "credit", "shares_token", "seen_in_training",
-)  # fmt: skip
+OUTCOME_COLUMNS = {
+    "retrieval": (
+        "set", "source", "target", "layer", "distance", "offset", "index",
+        "rank", "credit", "shares_token", "seen_in_training",
+    ),
+    "probing": ("task", "probe", "target", "sentence", "reference", "prediction"),
+    "transfer": ("lang", "example", "reference", "prediction", "seen"),
+}  # fmt: skip
+"""By task, what its outcomes.parquet has."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Cell:
     corpus: str
     run: str
     seed: int
+    matched: bool = False
+    """One of the family's matched runs."""
 
     @property
     def folder(self) -> Path:
@@ -51,21 +58,30 @@ class Cell:
     @property
     def pretrain(self) -> str:
         """The command that makes it."""
-        return f"dvc repro pretrain_{self.family}@{self.corpus}-{self.run}-{self.seed}"
+        return self.repro("pretrain", self.corpus)
 
-    def outcomes(self, name: str) -> Path:
-        """The outcomes of its retrieval on the corpus `name`."""
-        folder = paths.retrieval_folder(self.report, self.family, self.run, self.seed, name)
+    def repro(self, task: str, data: str) -> str:
+        """The command that runs a task of this cell on a corpus or label set."""
+        stage = f"{task}_{self.family}{'_matched' if self.matched else ''}"
+        return f"dvc repro {stage}@{data}-{self.run}-{self.seed}"
+
+    def again(self, task: str, data: str) -> str:
+        """As `repro`, for outcomes that are there but cannot be used."""
+        return self.repro(task, data).replace("dvc repro ", "dvc repro -f -s ")
+
+    def outcomes(self, task: str, data: str) -> Path:
+        """Its outcomes in a task on a corpus or label set."""
+        folder = paths.outcome_folder(self.report, task, self.family, self.run, self.seed, data)
         return folder / "outcomes.parquet"
 
-    def search(self, name: str) -> dict[str, int]:
-        """The summary.json of its retrieval on the corpus `name`.
+    def summary(self, task: str, data: str) -> dict[str, Any]:
+        """The summary.json beside its outcomes.
 
         Raises:
             DataError: missing or damaged.
         """
-        mend = f"run `dvc repro retrieval_{self.family}@{name}-{self.run}-{self.seed}`"
-        held: dict[str, int] = read_json(self.outcomes(name).parent / "summary.json", mend=mend)
+        path = self.outcomes(task, data).with_name("summary.json")
+        held: dict[str, Any] = read_json(path, mend=f"run `{self.repro(task, data)}`")
         return held
 
     def metrics(self) -> dict[str, Any]:
@@ -85,7 +101,7 @@ class Cell:
                 path,
                 found=f"no key {lacking[0]!r}" if lacking else f"seed {held['seed']}",
                 expected="the metrics of a run" if lacking else f"seed {self.seed}",
-                mend=f"run `dvc repro -f -s {self.pretrain.removeprefix('dvc repro ')}`",
+                mend=f"run `{self.again('pretrain', self.corpus)}`",
             )
         return held
 
@@ -115,7 +131,7 @@ class Cell:
                 path,
                 found=f"a history that ends at {ends}",
                 expected=f"one that ends at step {steps}",
-                mend=f"run `dvc repro -f -s {self.pretrain.removeprefix('dvc repro ')}`",
+                mend=f"run `{self.again('pretrain', self.corpus)}`",
             )
         return rows
 
@@ -123,13 +139,13 @@ class Cell:
 def cells(params: Params) -> Iterator[Cell]:
     """Every cell, in the order of params.yaml."""
     for family, group in families(params).items():
-        for run in group.runs:
-            for seed in group.seeds:
-                yield Cell(params.name, family, group.corpus, run, seed)
+        for run in group.all_runs:
+            for seed in group.seeds_of(run):
+                yield Cell(params.name, family, group.corpus, run, seed, run in group.matched)
 
 
-def read_outcomes(cell: Cell, name: str) -> Any:
-    """The retrieval outcomes of a cell on the corpus `name`, a pyarrow table.
+def read_outcomes(cell: Cell, task: str, data: str) -> Any:
+    """The outcomes of a cell in a task on a corpus or label set, a pyarrow table.
 
     Raises:
         DataError: missing, damaged, without a column, or empty.
@@ -137,35 +153,18 @@ def read_outcomes(cell: Cell, name: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    path = cell.outcomes(name)
-    mend = f"run `dvc repro retrieval_{cell.family}@{name}-{cell.run}-{cell.seed}`"
+    path, columns = cell.outcomes(task, data), OUTCOME_COLUMNS[task]
+    expected, mend = f"{task} outcomes", f"run `{cell.repro(task, data)}`"
     if not path.exists():
-        raise DataError(path, found="no such file", expected="retrieval outcomes", mend=mend)
+        raise DataError(path, found="no such file", expected=expected, mend=mend)
     try:
         present = set(parquet.read_schema(path).names)
-        lacking = [column for column in OUTCOME_COLUMNS if column not in present]
+        lacking = [column for column in columns if column not in present]
         if not lacking:
-            table = parquet.read_table(path, columns=list(OUTCOME_COLUMNS))
+            table = parquet.read_table(path, columns=list(columns))
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(path, found=str(error), expected="a Parquet file", mend=mend) from None
     if lacking or not len(table):
         found = f"no column {lacking[0]!r}" if lacking else "no rows"
-        raise DataError(path, found=found, expected="retrieval outcomes", mend=mend)
+        raise DataError(path, found=found, expected=expected, mend=mend)
     return table
-
-
-def strays(params: Params) -> list[Path]:
-    """Folders of runs and outcomes beside those that params.yaml names, sorted."""
-    named = {cell.folder for cell in cells(params)}
-    searched = [cell for cell in cells(params) if cell.family in SEARCHED]
-    named |= {cell.outcomes(name).parent for cell in searched for name in params.retrieval.sets}
-    parents = {paths.run_folder(params.name, family, "x", 0).parent for family in families(params)}
-    parents |= {cell.outcomes("x").parent.parent for cell in searched}
-    found = {
-        child
-        for parent in parents
-        if parent.is_dir()
-        for child in parent.iterdir()
-        if child.is_dir() and not child.name.startswith(".")
-    }
-    return sorted(found - named)

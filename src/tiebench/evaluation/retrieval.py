@@ -67,7 +67,7 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     layers["tokens"] = {
         language: token_counts(part, tokenizer.get_vocab_size()) for language, part in ids.items()
     }
-    folder = paths.retrieval_folder(params.name, family, run, seed, name)
+    folder = paths.outcome_folder(params.name, "retrieval", family, run, seed, name)
     seen = seen_in_training(sentences, paths.corpus_folder(group.corpus) / "seen.parquet")
     worded = worded_tokens(tokenizer)
     equal, rows = 0, []

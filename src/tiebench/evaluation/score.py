@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from tiebench import paths
+from tiebench.analysis.learning_curves import FLATTENED, unflattened
 from tiebench.analysis.published import COMPARISONS, CURVES, compare, published_curves
 from tiebench.analysis.tables import rounded, write_table
 from tiebench.errors import DataError
+from tiebench.evaluation import judgements, score_labels
+from tiebench.evaluation import score_probing as probes
 from tiebench.evaluation import score_retrieval as searches
 from tiebench.evaluation import score_tables as tables
-from tiebench.evaluation.cells import cells, strays
+from tiebench.evaluation import score_transfer as transfers
+from tiebench.evaluation.cells import cells
+from tiebench.evaluation.scoring import scorer
 from tiebench.evaluation.summaries import Row, summarize, summary_columns
 from tiebench.files import write_json, write_text
+from tiebench.prune import strays
 from tiebench.settings import Params, families
 
 logger = logging.getLogger(__name__)
@@ -24,7 +30,6 @@ ACCOUNTING = (
     "parameter_savings", "savings_by_scale", "published_counts",
     "rembert_parameters", "rembert_conventions",
 )  # fmt: skip
-HEADLINES = ("loss", "accuracy", "bits_per_byte", "initial_loss", "unigram_loss")
 
 
 def score(params: Params) -> None:
@@ -43,10 +48,22 @@ def score(params: Params) -> None:
     baselines = {family: group.baseline for family, group in families(params).items()}
     parameters = tables.parameter_rows(params, metrics)
     language_modeling = list(tables.language_modeling_rows(metrics))
-    retrieval, sentences = searches.retrieval_rows(params, metrics)
+    curves = list(tables.learning_curve_rows(metrics))
+    retrieval, sentences, searched = searches.retrieval_rows(params, metrics)
+    with scorer() as labels:
+        probing = probes.score_probing(params, metrics, labels)
+        transfer = transfers.score_transfer(params, metrics, labels)
+        label_baselines = list(score_labels.baseline_rows(params, labels))
     by_layer = searches.by_layer(params, retrieval)
-    headline = headline_rows(language_modeling, by_layer)
+    headline = [
+        *tables.headline_rows(language_modeling),
+        *searches.headline_rows(by_layer),
+        *probes.headline_rows(probing.rows),
+        *transfers.headline_rows(transfer.rows),
+    ]
     runs = tables.run_rows(params, metrics)
+    flattened = list(judgements.flattened_rows(params, curves))
+    falling = unflattened(flattened)
 
     folder = paths.report_folder(params.name) / "tables"
     written = {folder / f"{name}.csv" for name in ACCOUNTING}
@@ -61,35 +78,42 @@ def score(params: Params) -> None:
     write("runs", tables.RUNS, runs)
     write("parameters", tables.PARAMETERS, parameters)
     write("language_modeling", tables.LANGUAGE_MODELING, language_modeling)
-    write("learning_curves", tables.LEARNING_CURVES, tables.learning_curve_rows(metrics))
+    write("learning_curves", tables.LEARNING_CURVES, curves)
     write("retrieval", searches.RETRIEVAL, retrieval)
     write("retrieval_by_layer", searches.BY_LAYER, by_layer)
     write("retrieval_sentences", searches.SENTENCES, sentences)
     write("retrieval_sets", searches.RETRIEVAL_SETS, searches.set_rows(params, metrics))
+    write("probing", probes.PROBING, probing.rows)
+    write("probing_weights", probes.WEIGHTS, probing.weights)
+    write("probing_sentences", probes.SENTENCES, probing.sentences)
+    write("transfer", transfers.TRANSFER, transfer.rows)
+    write("transfer_sentences", transfers.SENTENCES, transfer.sentences)
+    write("label_sets", score_labels.LABEL_SETS, score_labels.set_rows(params))
+    write("label_baselines", score_labels.LABEL_BASELINES, label_baselines)
     write("corpus", tables.CORPUS, tables.corpus_rows(params))
     write("provenance", tables.PROVENANCE, tables.provenance_rows(params, metrics))
+    weights = [{**row, "metric": "weight"} for row in probing.weights]
     summary = summarize(headline, (), baselines)
     write("summary", summary_columns(()), summary)
     for name, rows, keys in (
         ("language_modeling_summary", language_modeling, ("language", "bin")),
         ("retrieval_summary", retrieval, searches.RETRIEVAL_KEYS),
+        ("probing_summary", probing.rows, probes.PROBING_KEYS),
+        ("probing_weights_summary", weights, probes.WEIGHTS_KEYS),
+        ("transfer_summary", transfer.rows, transfers.TRANSFER_KEYS),
     ):
         write(name, summary_columns(keys), summarize(rows, keys, baselines))
-    write("published", COMPARISONS, compare(runs, headline, searches.published_pair(params)))
+    write("flattened", FLATTENED, flattened)
+    sampled = {**searched, **probing.sampled, **transfer.sampled}
+    write("pairs", judgements.PAIRS, judgements.pair_rows(params, headline, sampled, falling))
+    views = judgements.view_rows(params, headline, curves, parameters, runs, falling, sampled)
+    write("views", judgements.VIEWS, views)
+    compared = compare(runs, headline, searches.published_pair(params), falling)
+    write("published", COMPARISONS, compared)
     write("published_curves", CURVES, published_curves())
     for stale in set(folder.glob("*.csv")) - written:
         stale.unlink()
     write_json(paths.report_folder(params.name) / "metrics.json", flat(summary, parameters))
-
-
-def headline_rows(language_modeling: list[Row], by_layer: list[Row]) -> list[Row]:
-    """The few numbers per cell that a run is judged by, those of the retrieval included."""
-    rows = [
-        {key: row[key] for key in ("family", "run", "seed", "metric", "value")}
-        for row in language_modeling
-        if (row["language"], row["bin"]) == ("all", "all") and row["metric"] in HEADLINES
-    ]
-    return [*rows, *searches.headline_rows(by_layer)]
 
 
 def flat(summary: list[Row], parameters: list[Row]) -> dict[str, dict[str, dict[str, float]]]:

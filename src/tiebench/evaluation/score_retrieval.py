@@ -13,7 +13,8 @@ import numpy as np
 
 from tiebench.analysis.statistics import bootstrap_interval
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import SEARCHED, Cell, read_outcomes
+from tiebench.evaluation.cells import EVALUATED, Cell, read_outcomes
+from tiebench.evaluation.scoring import Sampled, codes, interval
 from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.progress import progress
 from tiebench.settings import Params
@@ -52,13 +53,14 @@ def published_pair(params: Params) -> str | None:
     return f"retrieval_{name}_en_de"
 
 
-def retrieval_rows(params: Params, cells: Iterable[Cell]) -> tuple[list[Row], list[Row]]:
+def retrieval_rows(params: Params, cells: Iterable[Cell]) -> tuple[list[Row], list[Row], Sampled]:
     """Accuracy and mean reciprocal rank of every cell, and intervals over sentences of every run.
 
     Returns:
         Rows with RETRIEVAL: by set, languages, layer, distance, offset and subset; a subset
         without any sentence has none. Rows with SENTENCES: accuracy with the headline's distance
-        and offset, where a sentence counts with its mean credit over the seeds.
+        and offset, where a sentence counts with its mean credit over the seeds; these credits at
+        the last layer, by the name of the headline.
     """
     # `evaluate` reads this once, when it is imported
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
@@ -69,34 +71,30 @@ def retrieval_rows(params: Params, cells: Iterable[Cell]) -> tuple[list[Row], li
     protocol = published_protocol(params.retrieval)
     with tempfile.TemporaryDirectory() as cache:
         metric = RetrievalAccuracy(cache_dir=cache)
-        searched = [cell for cell in cells if cell.family in SEARCHED]
+        searched = [cell for cell in cells if cell.family in EVALUATED]
         for cell in progress(searched, desc="score retrieval", unit="cell"):
             for name in params.retrieval.sets:
-                table = read_outcomes(cell, name)
+                table = read_outcomes(cell, "retrieval", name)
                 rows += _retrieval_of(cell, name, table, metric)
                 for key, values in _credits(table, *protocol):
                     credits[cell.family, cell.run, *key].append(values)
-    return rows, list(_sentence_rows(credits, protocol))
+    return rows, list(_sentence_rows(credits, protocol)), _sampled(credits)
 
 
 def _retrieval_of(cell: Cell, name: str, table: Any, metric: Any) -> Iterator[Row]:
-    levels, codes = [], []
-    for column in RETRIEVAL_KEYS[:-1]:
-        encoded = table[column].combine_chunks().cast("string").dictionary_encode()
-        levels.append(encoded.dictionary.to_pylist())
-        codes.append(encoded.indices.to_numpy(zero_copy_only=False))
+    levels, places = zip(*(codes(table[column]) for column in RETRIEVAL_KEYS[:-1]), strict=True)
     if levels[0] != [name]:
         raise DataError(
-            cell.outcomes(name),
+            cell.outcomes("retrieval", name),
             found=f"set {', '.join(levels[0])}",
             expected=name,
-            mend=f"run `dvc repro -f -s retrieval_{cell.family}@{name}-{cell.run}-{cell.seed}`",
+            mend=f"run `{cell.again('retrieval', name)}`",
         )
     shape = tuple(map(len, levels))
     scored = metric.compute(
         credits=table["credit"].to_numpy(),
         ranks=table["rank"].to_numpy(),
-        groups=np.ravel_multi_index(codes, shape),
+        groups=np.ravel_multi_index(places, shape),
         group_count=math.prod(shape),
         subsets=_subsets(table["shares_token"].to_numpy(), table["seen_in_training"].to_numpy()),
     )
@@ -145,19 +143,29 @@ def _sentence_rows(
         yield {
             **dict(zip(("family", "run", *RETRIEVAL_KEYS), key, strict=True)),
             "metric": "accuracy",
-            "n": estimate.n,
-            "mean": estimate.mean,
-            "low": estimate.low,
-            "high": estimate.high,
-            "varies": None if estimate.low is None else "sentences",
+            **interval(estimate),
         }
+
+
+def _sampled(credits: dict[tuple[str, ...], list[np.ndarray]]) -> Sampled:
+    """Credits at each run's last layer, averaged over its seeds; every sentence stands alone."""
+    last: dict[tuple[str, ...], int] = defaultdict(int)
+    for *pair, layer, _ in credits:
+        if layer != "tokens":
+            last[tuple(pair)] = max(last[tuple(pair)], int(layer))
+    sampled: Sampled = {}
+    for (family, run, *pair), final in last.items():
+        values = np.mean(credits[family, run, *pair, str(final), "all"], axis=0)
+        name = "_".join(("retrieval", *pair, "last"))
+        sampled[family, run, name] = values, np.arange(len(values))
+    return sampled
 
 
 def set_rows(params: Params, cells: Iterable[Cell]) -> Iterator[Row]:
     """Per cell and set: pool, sentences equal to another, zero vectors, texts trained on."""
     for cell in cells:
-        for name in params.retrieval.sets if cell.family in SEARCHED else ():
-            for metric, value in cell.search(name).items():
+        for name in params.retrieval.sets if cell.family in EVALUATED else ():
+            for metric, value in cell.summary("retrieval", name).items():
                 yield {
                     "family": cell.family, "run": cell.run, "seed": cell.seed,
                     "set": name, "metric": metric, "value": value,

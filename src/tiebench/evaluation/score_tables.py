@@ -20,19 +20,25 @@ Metrics = Mapping[Cell, Mapping[str, Any]]
 
 RUNS = (
     "family", "study", "run", "baseline", "trained", "control", "tied",
-    "input_width", "output_width", "width", "layers", "other_body", "head", "other_head", "corpus",
+    "input_width", "output_width", "width", "layers", "feedforward_width",
+    "other_body", "head", "other_head", "corpus",
     "objective", "masking", "vocabulary", "steps", "batch_size", "sequence_length", "tokens",
-    "train_flops", "learning_rate", "seeds",
+    "train_flops", "learning_rate", "seeds", "matches", "matched_in",
 )  # fmt: skip
 PARAMETERS = ("family", "run", "metric", "value")
 LANGUAGE_MODELING = ("family", "run", "seed", "language", "bin", "metric", "value")
 LEARNING_CURVES = ("family", "run", "seed", "step", "tokens", "metric", "value")
 CORPUS = ("corpus", "language", "part", "metric", "value")
 PROVENANCE = ("item", "value")
+HEADLINES = ("loss", "accuracy", "bits_per_byte", "initial_loss", "unigram_loss")
+"""Metrics of the whole validation that a run is judged by."""
 
-STAGES = ("prepare", "pretrain", "retrieval", "accounting", "score")
+STAGES = (
+    "prepare", "labels", "pretrain", "retrieval", "probing", "transfer", "accounting", "score",
+)  # fmt: skip
 LIBRARIES = (
-    "torch", "tokenizers", "numpy", "scipy", "datasets", "evaluate", "pyarrow", "matplotlib",
+    "torch", "tokenizers", "numpy", "scipy", "scikit-learn", "statsmodels", "datasets", "evaluate",
+    "pyarrow", "matplotlib",
 )  # fmt: skip
 
 
@@ -43,11 +49,12 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
         training, common = group.training, group.runs[group.baseline].coupling
         masking = training.masking
         described: list[Row] = []
-        for run, settings in group.runs.items():
+        for run, settings in group.all_runs.items():
             coupling = settings.coupling
             body, vocabulary = group.body_of(run), _vocabulary(params, group.corpus)
             shape = own_shape(coupling, body, vocabulary)
-            cell = Cell(params.name, family, group.corpus, run, group.seeds[0])
+            seeds, matched = group.seeds_of(run), group.matched.get(run)
+            cell = Cell(params.name, family, group.corpus, run, seeds[0], matched is not None)
             described.append(
                 {
                     "family": family,
@@ -60,6 +67,7 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "output_width": shape.widths[1],
                     "width": body.width,
                     "layers": shape.layers,
+                    "feedforward_width": shape.feedforward_width if shape.layers else None,
                     "other_body": bool(settings.body),
                     "head": _head(coupling, shape.widths[1]),
                     "other_head": (coupling.transform, coupling.bias)
@@ -74,7 +82,9 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "tokens": metrics[cell]["tokens"],
                     "train_flops": metrics[cell]["train_flops"],
                     "learning_rate": training.learning_rate if settings.trained else None,
-                    "seeds": " ".join(map(str, group.seeds)),
+                    "seeds": " ".join(map(str, seeds)),
+                    "matches": matched and matched.matches.run,
+                    "matched_in": matched and matched.matches.parameters,
                 }
             )
         rows += ({**row, "control": control_of(row, described)} for row in described)
@@ -122,7 +132,7 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
     for cell, held in metrics.items():
         group = families(params)[cell.family]
         expected = coupled_counts(
-            group.runs[cell.run].coupling,
+            group.all_runs[cell.run].coupling,
             group.body_of(cell.run),
             _vocabulary(params, cell.corpus),
         ).as_dict()
@@ -133,7 +143,7 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
                 expected=f"{expected}, as params.yaml gives",
                 mend=f"run `{cell.pretrain}`",
             )
-        if cell.seed == group.seeds[0]:
+        if cell.seed == group.seeds_of(cell.run)[0]:
             rows += (
                 {"family": cell.family, "run": cell.run, "metric": metric, "value": value}
                 for metric, value in expected.items()
@@ -155,6 +165,13 @@ def language_modeling_rows(metrics: Metrics) -> Iterator[Row]:
                         "family": cell.family, "run": cell.run, "seed": cell.seed,
                         "language": language, "bin": bin_, "metric": metric, "value": value,
                     }  # fmt: skip
+
+
+def headline_rows(language_modeling: list[Row]) -> Iterator[Row]:
+    """The few numbers of each cell's validation that a run is judged by."""
+    for row in language_modeling:
+        if (row["language"], row["bin"]) == ("all", "all") and row["metric"] in HEADLINES:
+            yield {key: row[key] for key in ("family", "run", "seed", "metric", "value")}
 
 
 def learning_curve_rows(metrics: Metrics) -> Iterator[Row]:
@@ -219,6 +236,9 @@ def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
         yield {"item": f"corpus {name}, source", "value": described}
         digest = sha256_of(paths.corpus_folder(name) / "meta.json")
         yield {"item": f"corpus {name}, meta.json sha256", "value": digest}
+    for name in params.labels:
+        path = paths.labels_folder(name) / "meta.json"
+        yield {"item": f"labels {name}, meta.json sha256", "value": sha256_of(path)}
     for family, corpus in {cell.family: cell.corpus for cell in metrics}.items():
         first = next(cell for cell in metrics if cell.family == family)
         digest = sha256_of(first.folder / "tokenizer.json")

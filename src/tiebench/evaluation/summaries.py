@@ -6,7 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tiebench.analysis.statistics import PairedDifference, mean_interval, paired_difference
+from tiebench.analysis.statistics import (
+    PairedDifference,
+    mean_interval,
+    paired_difference,
+    shared_seeds,
+)
 
 Row = dict[str, Any]
 
@@ -56,7 +61,7 @@ def summarize(
                 "mean": estimate.mean,
                 "low": estimate.low,
                 "high": estimate.high,
-                "varies": None if estimate.low is None else "seeds",
+                "varies": estimate.varies,
                 "baseline": baseline if difference else None,
                 "difference": difference and difference.mean,
                 "difference_low": difference and difference.low,
@@ -69,7 +74,5 @@ def summarize(
 
 def paired(values: Mapping[int, float], baseline: Mapping[int, float]) -> PairedDifference | None:
     """The difference over the seeds that both have; None when they share none."""
-    seeds = [seed for seed in values if seed in baseline]
-    if not seeds:
-        return None
-    return paired_difference([values[s] for s in seeds], [baseline[s] for s in seeds])
+    pairs = shared_seeds(values, baseline)
+    return paired_difference(*pairs) if pairs[0] else None

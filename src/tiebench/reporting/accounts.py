@@ -106,7 +106,7 @@ def rembert_section(results: Results) -> Section:
                 partial(bars.rembert_differences, results),
             )
         ],
-        [rembert_table(results), conventions_table(results)],
+        [rembert_table(results), readings_table(results), conventions_table(results)],
     )
 
 
@@ -168,7 +168,7 @@ def rembert_table(results: Results) -> Table:
                 signed(row[f"full_{stage}_difference_percent"], 2),
                 number(row[f"pooler_{stage}"], 2),
             ]
-        rows.append([*cells, row["statement"]])
+        rows.append(cells)
     header = ["table", "row"]
     for stage in ("pretraining", "fine-tuning"):
         header += [
@@ -184,7 +184,14 @@ def rembert_table(results: Results) -> Table:
         "RemBERT's own are assumed. Table 5's output width, 128, is derived from its totals; "
         "table 6's 16 heads and feed-forward width 4,096 at width 1024 are assumed."
     )
-    return Table("rembert_parameters", caption, [*header, "reading"], rows)
+    return Table("rembert_parameters", caption, header, rows)
+
+
+def readings_table(results: Results) -> Table:
+    """Which ways to count give RemBERT's printed counts."""
+    rows = [[row["row"], row["table"], row["statement"]] for row in results["rembert_parameters"]]
+    caption = "Which ways to count agree with each row of RemBERT's printed figures."
+    return Table("rembert_readings", caption, ["row", "table", "reading"], rows, long=True)
 
 
 def conventions_table(results: Results) -> Table:

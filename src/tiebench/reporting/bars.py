@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from tiebench.reporting import dots
 from tiebench.reporting.naming import PARTS, metric_name, plain
 from tiebench.reporting.plotting import COLOURS, GREY, WIDTH, legend, new_figure, wrapped
 from tiebench.reporting.results import Results, Row
@@ -14,6 +15,7 @@ VERDICTS = {
     "agrees": (COLOURS[2], "o"),
     "disagrees at this scale": (COLOURS[3], "X"),
     "inconclusive": (GREY, "d"),
+    "": (GREY, "."),
 }
 PART_COLOURS = {
     "input_table": "#0077bb", "output_table": "#33bbee", "maps": "#ee3377",
@@ -25,28 +27,17 @@ def published_directions(results: Results, family: str) -> Any:
     """Our paired differences with intervals, one row per verdict, by metric."""
     rows: dict[str, list[Row]] = defaultdict(list)
     for row in results.where("published", family=family):
-        if row["verdict"]:
+        if row["difference"]:
             rows[row["metric"]].append(row)
     if not rows:
         return None
-    count, scale = max(map(len, rows.values())), 100
+    count = max(map(len, rows.values()))
     figure, panels = new_figure(WIDTH, len(rows) * (0.95 + 0.34 * count), len(rows))
     for axes, (metric, held) in zip(
         panels if len(rows) > 1 else [panels], rows.items(), strict=True
     ):
-        for y, row in enumerate(held):
-            colour, marker = VERDICTS[row["verdict"]]
-            if row["low"]:
-                axes.hlines(y, scale * float(row["low"]), scale * float(row["high"]), color=colour)
-            axes.plot(
-                scale * float(row["difference"]), y, color=colour, marker=marker, markersize=6
-            )
         names = [f"{row['first']}\n− {row['second']}" for row in held]
-        axes.set_yticks(range(len(names)), names, fontsize=7.5)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.axvline(0, color=TEXT, linewidth=0.8)
-        axes.locator_params(axis="x", nbins=6)
-        axes.grid(axis="y", visible=False)
+        dots.forest(axes, held, names, [VERDICTS[row["verdict"]] for row in held], 100)
         axes.set_title(metric_name(metric), loc="right", fontsize=9)
         axes.set_xlabel(f"points ({held[0]['better']} is better)")
     return figure
@@ -57,7 +48,7 @@ def parameters_of_runs(results: Results, family: str) -> Any:
     counts: dict[str, dict[str, float]] = defaultdict(dict)
     for row in results.where("parameters", family=family):
         counts[row["run"]][row["metric"]] = float(row["value"]) / 1e6
-    runs = [row["run"] for row in results.trained(family)]
+    runs = [row["run"] for row in (*results.trained(family), *results.matched(family))]
     runs = runs or list(counts)
     figure, axes = new_figure(WIDTH, 1.3 + 0.66 * len(runs))
     for part, label in PARTS.items():
@@ -75,7 +66,7 @@ def parameters_of_runs(results: Results, family: str) -> Any:
                 f"{left:.3g}M, {name}", (left, y), xytext=(3, 0), textcoords="offset points",
                 va="center", fontsize=8,
             )  # fmt: skip
-    axes.set_yticks(range(len(runs)), [wrapped(results.called(family, run), 14) for run in runs])
+    axes.set_yticks(range(len(runs)), [wrapped(results.short(family, run), 14) for run in runs])
     axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.set_xlim(0, 1.6 * max(counts[run]["pretraining"] for run in runs))
     axes.grid(axis="y", visible=False)

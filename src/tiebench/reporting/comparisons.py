@@ -9,7 +9,7 @@ from tiebench.analysis.published import ABLATION
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import bars
 from tiebench.reporting.estimates import DETECTABLE, PERCENT
-from tiebench.reporting.naming import difference, joined, metric_name, number, signed
+from tiebench.reporting.naming import difference, joined, metric_name, number, plain, signed
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results
 
@@ -32,7 +32,7 @@ def section(results: Results, family: str, title: str) -> Section:
                 f"{family}_published",
                 f"Our differences with {PERCENT} t intervals, paired by seed. Green disc: agrees "
                 "with the published direction; red cross: disagrees at this scale; grey diamond: "
-                f"inconclusive. {_basis(results, family)}",
+                f"inconclusive; grey dot: no verdict. {_basis(results, family)}",
                 partial(bars.published_directions, results, family),
             )
         ],
@@ -59,7 +59,7 @@ def findings(results: Results, family: str) -> list[str]:
     for reason in dict.fromkeys(row["reason"] for row in rows if not row["verdict"]):
         number_of = sum(row["reason"] == reason and not row["verdict"] for row in rows)
         sentences.append(
-            f"{_count(number_of, 'published difference')} without a verdict: {reason}."
+            f"{_count(number_of, 'published difference')} without a verdict: {plain(reason)}."
         )
     return [*sentences, set_up(results, family)]
 
@@ -124,7 +124,7 @@ def comparisons(results: Results, family: str) -> Table:
             f"difference{end}": row[key]
             for end, key in (("", "difference"), ("_low", "low"), ("_high", "high"))
         }
-        reason = f"({row['reason']})" if row["reason"] else ""
+        reason = f"({plain(row['reason'])})" if row["reason"] else ""
         rows.append(
             [
                 f"{row['first']} against {row['second']}",
@@ -144,10 +144,10 @@ def comparisons(results: Results, family: str) -> Table:
     caption = (
         f"Published differences and ours, in direction only; the published set-up has {layers} "
         f"layers, {width} wide, {vocabulary:,} vocabulary entries and {languages} languages. A "
-        f"verdict needs at least {MINIMUM_SEEDS} seeds, both runs below the unigram loss, for "
-        f"retrieval also both above their untrained control, and a {PERCENT} interval of our "
-        "difference, paired by seed, that excludes zero; intervals are not adjusted for their "
-        "number. "
+        f"verdict needs at least {MINIMUM_SEEDS} seeds, learning curves that have flattened, both "
+        "runs below the unigram loss, for retrieval, probing and transfer also both above their "
+        f"untrained control, and a {PERCENT} interval of our difference, paired by seed, that "
+        "excludes zero; intervals are not adjusted for their number. "
         f"{_basis(results, family)} {DETECTABLE}"
     )
     header = ["comparison", "verdict", "our runs", "our measure", "our difference",

@@ -1,4 +1,4 @@
-"""Figures of curves: loss against tokens, loss by group, retrieval by layer.
+"""Figures of curves: loss against tokens or operations, loss by frequency, accuracy by layer.
 
 A band is the t interval over seeds; with one seed there is none. A figure is None when the report
 has nothing to draw.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.reporting.naming import direction, language, within
+from tiebench.reporting.naming import capital, direction, plain, task, within
 from tiebench.reporting.plotting import DASHES, MARKERS, legend, new_figure, run_styles
 from tiebench.reporting.results import Pair, Results, Row
 from tiebench.reporting.svg import TEXT
@@ -20,8 +20,12 @@ PUBLISHED = ("#6a45ab", "#8e6cc9", "#a98fd8")
 """Colours of published curves, none of which is a run's."""
 
 
-def learning_curves(results: Results, family: str, metric: str) -> Any:
-    """Loss against tokens: mean over seeds, its interval as a band, each seed as a thin line."""
+def learning_curves(results: Results, family: str, metric: str, *, operations: bool = False) -> Any:
+    """Loss against tokens: mean over seeds, its interval as a band, each seed as a thin line.
+
+    With `operations`, against floating-point operations of training, which a run spends at a
+    constant rate.
+    """
     figure, axes = new_figure()
     styles, ends = run_styles(results, family), []
     most = max(int(row["tokens"]) for row in results.where("learning_curves", family=family))
@@ -29,6 +33,9 @@ def learning_curves(results: Results, family: str, metric: str) -> Any:
     for run, style in styles.items():
         by_tokens: dict[int, list[float]] = defaultdict(list)
         by_seed: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        described = results.run(family, run)
+        if operations and int(described["tokens"]):
+            unit = 1e12 * int(described["tokens"]) / float(described["train_flops"])
         for row in results.where("learning_curves", family=family, run=run, metric=metric):
             by_tokens[int(row["tokens"])].append(float(row["value"]))
             by_seed[row["seed"]].append((int(row["tokens"]) / unit, float(row["value"])))
@@ -57,41 +64,35 @@ def learning_curves(results: Results, family: str, metric: str) -> Any:
     if max(ends) < level:
         span = level - min(ends)
         axes.set_ylim(min(ends) - 0.1 * span, level + 0.3 * span)
-    axes.set_xlabel(f"training tokens ({word})")
+    axes.set_xlabel("training FLOPs (10¹²)" if operations else f"training tokens ({word})")
     axes.set_ylabel("nats per predicted token")
     legend(figure, axes)
     return figure
 
 
-def loss_by_group(results: Results, family: str, group: str) -> Any:
-    """Validation loss by `language`, or by how often the token occurs in training (`bin`)."""
-    held = {"language": "all", "bin": "all"}
-    del held[group]
+def loss_by_frequency(results: Results, family: str) -> Any:
+    """Validation loss by how often the token occurs in training."""
     found: dict[str, dict[str, Row]] = defaultdict(dict)
-    for row in results.where("language_modeling_summary", family=family, metric="loss", **held):
-        if row[group] != "all":
-            found[row["run"]][row[group]] = row
+    for row in results.where(
+        "language_modeling_summary", family=family, metric="loss", language="all"
+    ):
+        if row["bin"] != "all":
+            found[row["run"]][row["bin"]] = row
     groups = list(next(iter(found.values()), {}))
     if not groups:
         return None
     figure, axes = new_figure()
-    trained = {row["run"] for row in results.trained(family)}
     for run, style in run_styles(results, family).items():
-        if group == "language" and run not in trained:
-            continue
-        points = [(x, found[run][key]) for x, key in enumerate(groups)]
-        apart = {"linestyle": ""} if group == "language" else {}
-        _line(axes, points, results.called(family, run), style | apart)
-    names = [language(key) if group == "language" else key for key in groups]
-    axes.set_xticks(range(len(groups)), names, fontsize=9)
+        line(axes, list(enumerate(found[run].values())), results.called(family, run), style)
+    axes.set_xticks(range(len(groups)), groups, fontsize=9)
     axes.margins(x=0.08)
-    axes.set_xlabel("" if group == "language" else "occurrences of the token in the training part")
+    axes.set_xlabel("occurrences of the token in the training part")
     axes.set_ylabel("nats per predicted token")
     legend(figure, axes)
     return figure
 
 
-def _line(
+def line(
     axes: Any,
     points: Sequence[tuple[float, Row]],
     label: str,
@@ -106,6 +107,7 @@ def _line(
     if not points:
         return
     x, scale = [position for position, _ in points], 100 if percent else 1
+    label = label or "_"
     axes.plot(x, [scale * float(row["mean"]) for _, row in points], label=label, **style)
     if not any(row["low"] for _, row in points):
         return
@@ -131,7 +133,7 @@ def retrieval_by_layer(
         found = results.retrieval(family, run, pair, **cells)
         bag = bag or found.get("tokens")
         points = [(int(x), found[x]) for x in layers if x in found]
-        _line(axes, points, results.called(family, run), style, percent=True)
+        line(axes, points, results.called(family, run), style, percent=True)
     if bag:
         level = 100 * float(bag["mean"])
         axes.axhline(level, color=TEXT, linewidth=1, linestyle=(0, (1, 1.5)), label="bag of tokens")
@@ -147,6 +149,57 @@ def retrieval_by_layer(
         axes.set_title(direction(*pair[1:]))
     else:
         legend(figure, axes)
+    return figure
+
+
+def accuracy_by_probe(results: Results, family: str, labels: str, name: str) -> Any:
+    """Accuracy of the probe on each layer and, apart, on the mix of all; baselines as levels."""
+    figure, axes = new_figure()
+    layers = results.probed_layers(family)
+    styles = run_styles(results, family)
+    for index, (run, style) in enumerate(styles.items()):
+        found = results.probes(family, run, labels, name)
+        points = [(x, found[f"layer_{x}"]) for x in layers if f"layer_{x}" in found]
+        line(axes, points, results.called(family, run), style, percent=True)
+        shift = 0.4 * ((index + 0.5) / len(styles) - 0.5)
+        mix = [(len(layers) + shift, found["mix"])] if "mix" in found else []
+        line(axes, mix, "", style | {"linestyle": ""}, percent=True)
+    if not axes.lines:
+        return None
+    for row, dash in zip(
+        results.where("label_baselines", labels=labels, task=name, metric="accuracy"),
+        ((0, (1, 1.5)), (0, (4, 1.5, 1, 1.5))), strict=False,
+    ):  # fmt: skip
+        axes.axhline(
+            100 * float(row["value"]), color=TEXT, linewidth=1, linestyle=dash,
+            label=plain(row["baseline"]),
+        )  # fmt: skip
+    axes.set_xticks([*layers, len(layers)], [*map(str, layers), "mix"])
+    axes.margins(x=0.08)
+    axes.set_xlabel("layer (0: embedding)")
+    axes.set_ylabel("accuracy (%)")
+    axes.set_title(capital(task(name)))
+    legend(figure, axes)
+    return figure
+
+
+def weights_by_layer(results: Results, family: str, labels: str, name: str) -> Any:
+    """The weight of each layer in the learnt mix."""
+    figure, axes = new_figure(3.2, 2.3)
+    layers = results.probed_layers(family)
+    for run, style in run_styles(results, family).items():
+        rows = results.where(
+            "probing_weights_summary", family=family, run=run, labels=labels, task=name
+        )
+        line(axes, [(int(row["layer"]), row) for row in rows], "", style)
+    if not axes.lines:
+        return None
+    axes.axhline(1 / len(layers), color=TEXT, linewidth=1, linestyle=(0, (1, 1.5)))
+    axes.set_xticks(layers)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("layer (0: embedding)")
+    axes.set_ylabel("weight in the mix")
+    axes.set_title(capital(task(name)))
     return figure
 
 

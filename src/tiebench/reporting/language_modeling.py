@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from tiebench.reporting import curves
+from tiebench.reporting import curves, dots
 from tiebench.reporting.estimates import CUT, DETECTABLE, bands, differences, over, value
 from tiebench.reporting.naming import (
     amount,
@@ -33,17 +33,25 @@ def section(results: Results, family: str, title: str) -> Section:
         )
         for split, line in lines.items()
     ]
-    shown += (
+    shown += [
         Figure(
-            f"{family}_loss_by_{group}",
-            f"Validation loss by {what}.",
-            partial(curves.loss_by_group, results, family, group),
-        )
-        for group, what in (
-            ("bin", "the frequency of the predicted token in the training part"),
-            ("language", "language, trained runs"),
-        )
-    )
+            f"{family}_loss_by_operations",
+            "Validation loss against the floating-point operations of training (matrix products, "
+            "forward and backward): a wide output costs more per token. "
+            f"{bands(results, family)}",
+            partial(curves.learning_curves, results, family, "validation_loss", operations=True),
+        ),
+        Figure(
+            f"{family}_loss_by_bin",
+            "Validation loss by the frequency of the predicted token in the training part.",
+            partial(curves.loss_by_frequency, results, family),
+        ),
+        Figure(
+            f"{family}_loss_by_language",
+            "Validation loss by language, trained runs.",
+            partial(dots.loss_by_language, results, family),
+        ),
+    ]
     by_group = (loss_by_group(results, family, group) for group in ("bin", "language"))
     return Section(
         f"{family}-language-modeling",
@@ -112,7 +120,7 @@ def losses(results: Results, family: str) -> Table:
     """Validation loss and accuracy of every run, and the difference from the baseline."""
     causal = results.runs(family)[0]["objective"] == "causal"
     rows = []
-    for run in (row["run"] for row in results.runs(family)):
+    for run in (row["run"] for row in results.all_runs(family)):
         loss = results.summary(family, run, "loss")
         accuracy = results.summary(family, run, "accuracy")
         bits = results.summary(family, run, "bits_per_byte")
@@ -132,7 +140,7 @@ def losses(results: Results, family: str) -> Table:
               "minus baseline (points)", *(["bits per byte"] if causal else [])]  # fmt: skip
     caption = (
         "Validation loss and accuracy at the fixed predictions that all runs share; "
-        f"{over(results, family)}. Differences are paired by seed. {CUT} {DETECTABLE}"
+        f"{over(results, family, matched=True)}. Differences are paired by seed. {CUT} {DETECTABLE}"
     )
     return Table(f"{family}_language_modeling", caption, header, rows)
 
@@ -146,7 +154,7 @@ def loss_by_group(results: Results, family: str, group: str) -> Table | None:
             held.setdefault(row[group], {})[f"{row['metric']} {row['run']}"] = row
     if not held:
         return None
-    runs = [row["run"] for row in results.runs(family)]
+    runs = [row["run"] for row in results.all_runs(family)]
     rows = [
         [
             results.called(family, run),
@@ -158,5 +166,5 @@ def loss_by_group(results: Results, family: str, group: str) -> Table | None:
     rows.append(["predictions", *(number(count, 0) for count in counts)])
     names = [language(key) if group == "language" else key for key in held]
     what = "language" if group == "language" else "occurrences of the token in the training part"
-    caption = f"Validation loss (nats) by {what}; {over(results, family)}."
+    caption = f"Validation loss (nats) by {what}; {over(results, family, matched=True)}."
     return Table(f"{family}_loss_by_{group}", caption, ["run", *names], rows)

@@ -21,7 +21,19 @@ REASONS = {
     "other_language": "kept in another language only",
     "reference": "a reference to another string",
     "untranslated": "equal to the English (untranslated)",
+    "ambiguous": "a text with several labels in one language",
+    "equals_training": "a test string equal to one of training or development",
+    "no_class": "a place in the software that no label covers",
+    "no_second_span": "one word in a task of pairs, such as the root of a sentence",
+    "not_tested": "of training or development, in another language than the first",
+    "past_limit": "past a limit of the settings (length read, number of training strings)",
+    "rare": "a label that is too rare in training",
 }
+NOTES = {
+    "turkish_treebanks": "Turkish words are split into inflectional groups, which are joined "
+    "without a space and related by “ig”: this is not the label set of Universal Dependencies.",
+}
+"""By the start of a label set's name, what to know about its labels."""
 OFFSETS = {
     "none": "no offset",
     "scored_pairs": "offset fitted on the scored pairs (as published)",
@@ -32,6 +44,12 @@ SUBSETS = {
     "all": "all sentences",
     "no_shared_token": "no identical token (letters or digits)",
     "not_in_training": "pairs with no text that was trained on",
+}
+TASKS = {"upos": "part of speech", "case": "case", "deprel": "dependency relation"}
+BASELINES = {
+    "majority": "most frequent label",
+    "word_type": "most frequent label of the word type",
+    "surface": "surface baseline",
 }
 PARTS = {
     "input_table": "input table",
@@ -60,15 +78,46 @@ def plain(name: str) -> str:
 
 def metric_name(metric: str) -> str:
     """A headline metric in words."""
-    known = {"loss": "validation loss", "accuracy": "masked-token accuracy"}
+    known = {
+        "loss": "validation loss",
+        "accuracy": "masked-token accuracy",
+        "transfer": "transfer, mean of the other languages",
+        "transfer_excess": "transfer, excess over the surface baseline",
+    }
     if metric in known:
         return known[metric]
+    if metric.startswith("probing_"):
+        return f"probing, {task(metric.removeprefix('probing_'))}"
+    if metric.startswith("transfer_"):
+        return f"transfer, {language(metric.removeprefix('transfer_'))}"
     start, *rest = metric.rsplit("_", 3)
     if not start.startswith("retrieval_") or len(rest) != 3:
         return plain(metric)
     source, target, which = rest
     what = {"last": "last layer", "best": "best layer", "drop": "best minus last layer"}[which]
     return f"{direction(source, target)}, {what} ({start.removeprefix('retrieval_')})"
+
+
+def unit(metric: str) -> tuple[str, float, int]:
+    """What a difference in a headline metric is given in, its scale and its decimals."""
+    if metric.endswith("loss"):
+        return "nats", 1.0, 3
+    if metric == "bits_per_byte":
+        return "bits per byte", 1.0, 3
+    return "points", 100.0, 1
+
+
+def task(name: str) -> str:
+    """`upos` as `part of speech`; an unknown task as words."""
+    return TASKS.get(name, plain(name))
+
+
+def probe(name: str) -> str:
+    """`layer_1` as `layer 1`, `mix_upto_1` as `mix of layers 0 to 1`."""
+    if name.startswith("mix_upto_"):
+        return f"mix of layers 0 to {name.removeprefix('mix_upto_')}"
+    known = {"mix": "mix of all layers", "control": "mix of all layers, control labels"}
+    return known.get(name, plain(name))
 
 
 def number(cell: str, digits: int, scale: float = 1.0) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,16 @@ class Table:
         """Whether a column is set flush right."""
         cells = [row[column] for row in self.rows if row[column]]
         return bool(column and cells) and all(cell.lstrip("+-")[:1].isdigit() for cell in cells)
+
+    @staticmethod
+    def kind(cell: str) -> str:
+        """How much room a cell of words needs on the page."""
+        return "long" if len(cell) > 60 else "medium" if len(cell) > 16 else ""
+
+    @staticmethod
+    def unbroken(cell: str) -> str:
+        """A cell of numbers that breaks before a bracket only."""
+        return re.sub(r" (?![\[(])", "\N{NO-BREAK SPACE}", cell)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,15 @@ def run_styles(results: Results, family: str) -> dict[str, dict[str, Any]]:
     return styles
 
 
+def all_styles(results: Results, family: str) -> dict[str, dict[str, Any]]:
+    """As `run_styles`, then the matched runs: hollow, in the colour of their coupling."""
+    styles = run_styles(results, family)
+    for row in results.matched(family):
+        main = styles.get(results.unmatched(family, row["run"]), {"color": GREY, "marker": "h"})
+        styles[row["run"]] = {**main, "linestyle": "", "markerfacecolor": "none"}
+    return styles
+
+
 def new_figure(width: float = WIDTH, height: float = HEIGHT, rows: int = 1) -> tuple[Any, Any]:
     """A figure and its axes, one above the other."""
     from matplotlib.figure import Figure

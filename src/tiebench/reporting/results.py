@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tiebench.analysis.statistics import PairedDifference, paired_difference
 from tiebench.analysis.tables import read_table
 
 Row = dict[str, str]
@@ -20,6 +21,9 @@ TABLES = (
     "retrieval_sentences", "corpus", "provenance", "summary", "language_modeling_summary",
     "retrieval_summary", "published", "published_curves", "parameter_savings",
     "savings_by_scale", "published_counts", "rembert_parameters", "rembert_conventions",
+    "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
+    "probing_weights_summary", "probing_sentences", "transfer", "transfer_summary",
+    "transfer_sentences", "label_baselines", "label_sets", "flattened", "pairs", "views",
 )  # fmt: skip
 
 
@@ -45,23 +49,57 @@ class Results:
         return list(dict.fromkeys(row["family"] for row in self["runs"]))
 
     def runs(self, family: str) -> list[Row]:
-        """What each run of a family is, the baseline first and what is untrained last."""
-        rows = list(self.where("runs", family=family))
+        """What each main run of a family is, the baseline first and what is untrained last."""
+        rows = list(self.where("runs", family=family, matches=""))
         return sorted(rows, key=lambda r: (r["trained"] != "true", r["baseline"] != "true"))
 
+    def matched(self, family: str) -> list[Row]:
+        """What each run is that is matched in parameters to another."""
+        return [row for row in self.where("runs", family=family) if row["matches"]]
+
+    def all_runs(self, family: str) -> list[Row]:
+        """The main runs, then the matched ones."""
+        return [*self.runs(family), *self.matched(family)]
+
     def trained(self, family: str) -> list[Row]:
-        """Those of `runs` that are trained."""
+        """The main runs that are trained."""
         return [row for row in self.runs(family) if row["trained"] == "true"]
 
     def called(self, family: str, run: str) -> str:
-        """A run in words, which say so when it is untrained."""
-        words = run.replace("_", " ")
-        row = next(self.where("runs", family=family, run=run))
+        """A run in words, which say so when it is untrained, or matched to another."""
+        words, row = run.replace("_", " "), self.run(family, run)
+        if row["matches"]:
+            return f"{words} (matched)"
         return words if row["trained"] == "true" or "untrained" in words else f"{words} (untrained)"
 
+    def run(self, family: str, run: str) -> Row:
+        """What a run is."""
+        return next(self.where("runs", family=family, run=run))
+
+    def unmatched(self, family: str, run: str) -> str:
+        """The main run that a matched one differs from in feed-forward width; else the run."""
+        row = self.run(family, run)
+        alike = ("trained", "tied", "input_width", "output_width", "width", "layers", "head")
+        same = [x for x in self.runs(family) if all(x[key] == row[key] for key in alike)]
+        return same[0]["run"] if row["matches"] and same else run
+
+    def short(self, family: str, run: str) -> str:
+        """As `called`, with a matched run as its coupling with a wider or narrower body."""
+        main = self.unmatched(family, run)
+        if main == run:
+            return self.called(family, run)
+        widths = (int(self.run(family, x)["feedforward_width"]) for x in (run, main))
+        kind = "wider" if next(widths) > next(widths) else "narrower"
+        return f"{self.called(family, main)} ({kind} body)"
+
     def seeds(self, family: str) -> list[str]:
-        """The seeds that every run of a family has."""
-        return next(self.where("runs", family=family))["seeds"].split()
+        """The seeds that every main run of a family has."""
+        return self.runs(family)[0]["seeds"].split()
+
+    def matched_seeds(self, family: str) -> list[str]:
+        """The seeds of the matched runs; none without any."""
+        rows = self.matched(family)
+        return rows[0]["seeds"].split() if rows else []
 
     def baseline(self, family: str) -> str:
         """The run that the others are compared with."""
@@ -70,6 +108,27 @@ class Results:
     def summary(self, family: str, run: str, metric: str) -> Row | None:
         """A row of the summary, None when the run has no such metric."""
         return next(self.where("summary", family=family, run=run, metric=metric), None)
+
+    def paired(
+        self, table: str, family: str, first: str, second: str, **cells: str
+    ) -> PairedDifference | None:
+        """The difference between two runs over the seeds they share, from a long table."""
+        held = [
+            {
+                row["seed"]: float(row["value"])
+                for row in self.where(table, family=family, run=run, **cells)
+            }
+            for run in (first, second)
+        ]
+        shared = [seed for seed in held[0] if seed in held[1]]
+        if not shared:
+            return None
+        first_values, second_values = ([by_seed[seed] for seed in shared] for by_seed in held)
+        return paired_difference(first_values, second_values)
+
+    def one(self, table: str, **cells: str) -> Row | None:
+        """The first row of a table with these cells, None without any."""
+        return next(self.where(table, **cells), None)
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -102,15 +161,47 @@ class Results:
             held.setdefault(tuple(row[key] for key in keys), {})[row["layer"]] = row
         return held
 
-    def chosen(self, family: str, pair: Pair, *, last: bool = False, **cells: str) -> Chosen:
+    def chosen(
+        self, family: str, pair: Pair, *, last: bool = False, matched: bool = False, **cells: str
+    ) -> Chosen:
         """Each run at its best layer, in the mean over its seeds, or at its own last one."""
         chosen = {}
-        for run in (row["run"] for row in self.runs(family)):
+        rows = self.all_runs(family) if matched else self.runs(family)
+        for run in (row["run"] for row in rows):
             found = self.retrieval(family, run, pair, **cells)
+            if not found:
+                continue
             own = layers(found)
             layer = own[-1] if last else max(own, key=lambda x: float(found[x]["mean"]))
             chosen[run] = layer, found[layer]
         return chosen
+
+    def probes(self, family: str, run: str, labels: str, task: str) -> dict[str, Row]:
+        """By probe, the summary of its accuracy in a task."""
+        rows = self.where(
+            "probing_summary", family=family, run=run, labels=labels, task=task, metric="accuracy"
+        )
+        return {row["probe"]: row for row in rows}
+
+    def probed_layers(self, family: str) -> list[int]:
+        """Layers that any main run was probed at."""
+        main = {row["run"] for row in self.runs(family)}
+        rows = self.where("probing_weights_summary", family=family)
+        return sorted({int(row["layer"]) for row in rows if row["run"] in main})
+
+    def tested_languages(self, labels: str) -> list[str]:
+        """Languages of a transfer task, the one that is trained on first."""
+        rows = self.where("label_baselines", labels=labels)
+        return list(dict.fromkeys(r["language"] for r in rows if r["language"] != "others"))
+
+    def transferred(
+        self, family: str, run: str, labels: str, code: str, metric: str, subset: str = "all"
+    ) -> Row | None:
+        """The summary of a metric of transfer in a language, or in the mean of the `others`."""
+        return self.one(
+            "transfer_summary", family=family, run=run, labels=labels, language=code,
+            subset=subset, metric=metric,
+        )  # fmt: skip
 
     def sizes(self, pair: Pair) -> dict[str, str]:
         """Sentences of a retrieval by subset."""

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from tiebench.reporting import curves
-from tiebench.reporting.estimates import CUT, PERCENT, accuracy, differences, over
+from tiebench.reporting.estimates import (
+    CUT,
+    PERCENT,
+    accuracy,
+    both,
+    differences,
+    over,
+    sampled,
+)
 from tiebench.reporting.naming import (
     DISTANCES,
     OFFSETS,
@@ -17,7 +25,6 @@ from tiebench.reporting.naming import (
     percent,
     plain,
     whole,
-    within,
 )
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Chosen, Pair, Results, Row
@@ -88,12 +95,12 @@ def findings(results: Results, family: str) -> list[str]:
     best = results.chosen(family, pair)
     top = max((row["run"] for row in trained), key=lambda run: _mean(best[run]))
     layer, row = best[top]
-    sampled = results.sentences(family, top, pair)[layer]
+    drawn = results.sentences(family, top, pair)[layer]
     fitted = ", on which the offset is fitted too" if offset == "scored_pairs" else ""
     sentences = [
         f"{direction(*pair[1:])}, with {DISTANCES[distance]} and {OFFSETS[offset]}: the best "
         f"trained run is {results.called(family, top)} at layer {layer}, "
-        f"{_both(row, sampled)}. Run and layer were picked "
+        f"{both(row, drawn)}. Run and layer were picked "
         f"on the same pairs that are scored{fitted}."
     ]
     controls = [
@@ -106,7 +113,7 @@ def findings(results: Results, family: str) -> list[str]:
     if controls:
         against = (
             f"{_relation(float(row['mean']) - float(control['mean']))} {words}, "
-            f"{number(control['mean'], 1, 100)}%{_inside(control, sampled)}"
+            f"{number(control['mean'], 1, 100)}%{_inside(control, drawn)}"
             for words, control in controls
         )
         sentences.append(f"In the mean that is {'; '.join(against)}.")
@@ -203,13 +210,6 @@ def _inside(control: Row, sampled: Row) -> str:
     return " (inside the interval over sentences)" if inside else ""
 
 
-def _both(row: Row, sampled: Row) -> str:
-    """An accuracy with its intervals over seeds and over sentences."""
-    ends = [(*within(x), what) for x, what in ((row, "seeds"), (sampled, "sentences")) if x["low"]]
-    said = (f"{100 * low:.1f} to {100 * high:.1f} over {what}" for low, high, what in ends)
-    return f"{number(row['mean'], 1, 100)}%" + (f" ({'; '.join(said)})" if ends else "")
-
-
 def pool_note(results: Results, pair: Pair) -> str:
     """How many sentences are searched, and how many pairs have no identical token."""
     sizes = results.sizes(pair)
@@ -235,32 +235,24 @@ def headline(results: Results, family: str, pair: Pair) -> Table:
     columns = [*results.layers(family), "tokens"]
     rows = []
     for subset, words in SUBSETS.items():
-        for run in (row["run"] for row in results.runs(family)):
+        for run in (row["run"] for row in results.all_runs(family)):
             found = results.retrieval(family, run, pair, subset=subset)
-            sampled = results.sentences(family, run, pair, subset)
+            drawn = results.sentences(family, run, pair, subset)
             if found:
                 cells = [
-                    percent(found[x]) + _sampled(sampled.get(x)) if x in found else ""
-                    for x in columns
+                    percent(found[x]) + sampled(drawn.get(x)) if x in found else "" for x in columns
                 ]
                 rows.append([results.called(family, run), words, *cells])
     distance, offset = results.protocol
     name, source, target = pair
     caption = (
         f"Nearest-neighbour translation accuracy (%), {direction(source, target)}, set {name}, "
-        f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family)}. In brackets: "
-        f"{PERCENT} bootstrap interval over sentences of the mean over seeds. {CUT} "
+        f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family, matched=True)}. In "
+        f"brackets: {PERCENT} bootstrap interval over sentences of the mean over seeds. {CUT} "
         f"{_controls(results, family)}{pool_note(results, pair)}"
     )
     header = ["run", "pairs", *(f"layer {x}" for x in columns[:-1]), "bag of tokens"]
     return Table(f"{family}_retrieval_{'_'.join(pair)}", caption, header, rows)
-
-
-def _sampled(row: Row | None) -> str:
-    if row is None or not row["low"]:
-        return ""
-    low, high = within(row)
-    return f" [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def _controls(results: Results, family: str) -> str:
@@ -279,7 +271,9 @@ def variants(results: Results, family: str) -> Table:
     rows = []
     for pair in results.pairs:
         for distance, offset in held:
-            pick = partial(results.chosen, family, pair, distance=distance, offset=offset)
+            pick = partial(
+                results.chosen, family, pair, matched=True, distance=distance, offset=offset
+            )
             last = pick(last=True)
             for run, (layer, best) in pick().items():
                 found = results.retrieval(family, run, pair, distance=distance, offset=offset)

@@ -31,6 +31,7 @@ def lead(results: Results, family: str) -> str:
     """The runs in a sentence or two, for the top of the page."""
     rows, trained = results.runs(family), results.trained(family)
     seeds, first = len(results.seeds(family)), rows[0]
+    matched = [results.called(family, row["run"]) for row in results.matched(family)]
     names = [results.called(family, row["run"]) for row in rows]
     layers = joined(list(dict.fromkeys(row["layers"] for row in rows)))
     text = (
@@ -38,6 +39,12 @@ def lead(results: Results, family: str) -> str:
         f"{layers} layers, {first['width']} wide, {first['objective']} objective, "
         f"{int(first['vocabulary']):,} vocabulary entries. "
     )
+    if matched:
+        others = len(results.matched_seeds(family))
+        text += (
+            f"{len(matched)} more, matched in parameters to another run: {joined(matched)}, "
+            f"{others} seed{'s' * (others > 1)} each. "
+        )
     if not trained:
         return text + "None of them is trained."
     seen, corpus = int(trained[0]["tokens"]), trained[0]["corpus"]
@@ -69,13 +76,24 @@ def findings(results: Results, family: str) -> list[str]:
             )
     name = capital(results.called(family, baseline))
     start = f"{name} has {amount(base['pretraining'])} parameters"
-    return [f"{start}; {joined(changes)}." if changes else f"{start}, as every other trained run."]
+    sentences = [
+        f"{start}; {joined(changes)}." if changes else f"{start}, as every other trained run."
+    ]
+    for row in results.matched(family):
+        stage, other = row["matched_in"], row["matches"]
+        share = counts[row["run"]][stage] / counts[other][stage]
+        sentences.append(
+            f"{capital(results.called(family, row['run']))} has {share:.3f} times the parameters "
+            f"of {results.called(family, other)} in {stage.replace('_', '-')}, by a feed-forward "
+            f"width of {whole(row['feedforward_width'])}."
+        )
+    return sentences
 
 
 def parameters(results: Results, family: str) -> Table:
     """Parameters of the runs by part."""
     rows = []
-    for run in (row["run"] for row in results.runs(family)):
+    for run in (row["run"] for row in results.all_runs(family)):
         counts = {
             r["metric"]: r["value"] for r in results.where("parameters", family=family, run=run)
         }
@@ -90,35 +108,56 @@ def parameters(results: Results, family: str) -> Table:
 
 
 def runs(results: Results, family: str) -> Table:
-    """What the runs are and how they are trained."""
-    rows = [_cells(results, family, row) for row in results.runs(family)]
-    header = ["run", "untrained control", "tables", "input width", "body width", "output width",
-              "head before the table", "layers", "learning rate", "steps",
-              "batch (windows x tokens)", "predicted (%)", "tokens",
-              "training FLOPs"]  # fmt: skip
+    """What the runs are and how they are trained; what all share is said in the caption."""
+    described = [_described(results, family, row) for row in results.all_runs(family)]
+    shared = {}
+    for key in list(described[0]):
+        values = {cells[key] for cells in described}
+        trained = values - {""} if key in ONLY_TRAINED else values
+        if key != "run" and len(described) > 1 and len(trained) == 1:
+            shared[key] = trained.pop()
+    header = [key for key in described[0] if key not in shared]
+    rows = [[cells[key] for key in header] for cells in described]
+    said = "; ".join(f"{key} {value}" for key, value in shared.items() if value)
     caption = (
         "The runs. Predicted: share of the positions of a window that are masked and predicted. "
-        "The control is what retrieval is held against."
+        "The control is what a trained run is held against."
+        + (f" The same for all (that are trained): {said}." if said else "")
     )
     return Table(f"{family}_runs", caption, header, rows)
 
 
-def _cells(results: Results, family: str, row: Row) -> list[str]:
+ONLY_TRAINED = frozenset(
+    {"learning rate", "steps", "batch (windows x tokens)", "predicted (%)", "tokens",
+     "training FLOPs"}
+)  # fmt: skip
+"""Columns that are empty for untrained runs."""
+
+
+def _described(results: Results, family: str, row: Row) -> dict[str, str]:
+    """The cells of a run by column."""
     trained = row["trained"] == "true"
     baseline = " (baseline)" if row["baseline"] == "true" else ""
-    return [
-        results.called(family, row["run"]) + baseline,
-        results.called(family, row["control"]) if row["control"] else "",
-        "one" if row["tied"] == "true" else "two",
-        row["input_width"],
-        row["width"],
-        row["output_width"],
-        row["head"],
-        row["layers"],
-        row["learning_rate"],
-        whole(row["steps"]) if trained else "",
-        f"{row['batch_size']} x {row['sequence_length']}" if trained else "",
-        number(row["masking"], 0, 100),
-        whole(row["tokens"]) if trained else "",
-        f"{float(row['train_flops']):.2e}" if trained else "",
-    ]
+    return {
+        "run": results.called(family, row["run"]) + baseline,
+        "untrained control": results.called(family, row["control"]) if row["control"] else "",
+        "matches": f"{results.called(family, row['matches'])} in {plain(row['matched_in'])}"
+        if row["matches"]
+        else "",
+        "tables": "one" if row["tied"] == "true" else "two",
+        "input width": row["input_width"],
+        "body width": row["width"],
+        "output width": row["output_width"],
+        "feed-forward width": whole(row["feedforward_width"]),
+        "head before the table": row["head"],
+        "layers": row["layers"],
+        "seeds": str(len(row["seeds"].split())),
+        "learning rate": row["learning_rate"],
+        "steps": whole(row["steps"]) if trained else "",
+        "batch (windows x tokens)": f"{row['batch_size']} x {row['sequence_length']}"
+        if trained
+        else "",
+        "predicted (%)": number(row["masking"], 0, 100),
+        "tokens": whole(row["tokens"]) if trained else "",
+        "training FLOPs": f"{float(row['train_flops']):.2e}" if trained else "",
+    }

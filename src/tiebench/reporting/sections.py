@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 from tiebench.reporting import (
     accounts,
+    against_loss,
     comparisons,
     corpora,
     language_modeling,
+    pairs,
+    probing,
     retrieval,
     runs,
+    transfer,
+    views,
 )
 from tiebench.reporting.parts import Section, Table
 from tiebench.reporting.results import Results
@@ -18,12 +23,25 @@ from tiebench.reporting.results import Results
 
 def sections(results: Results) -> Iterator[Section]:
     """Each family of runs, the published counts, the corpora, and how all was made."""
-    searched = {row["family"] for row in results["retrieval"]}
+    searched, probed, moved, viewed, paired = (
+        {row["family"] for row in results[table]}
+        for table in ("retrieval", "probing", "transfer", "views", "pairs")
+    )
     for family in results.families:
         title = "" if len(results.families) == 1 else f", {family}"
         yield language_modeling.section(results, family, title)
         if family in searched:
             yield retrieval.section(results, family, title)
+        if family in probed:
+            yield probing.section(results, family, title)
+        if family in moved:
+            yield transfer.section(results, family, title)
+        if family in viewed:
+            yield views.section(results, family, title)
+        if family in paired:
+            yield pairs.section(results, family, title)
+        if results.trained(family) and family in searched | probed | moved:
+            yield against_loss.section(results, family, title)
         if any(results.where("published", family=family)):
             yield comparisons.section(results, family, title)
         yield runs.section(results, family, title)

@@ -86,7 +86,7 @@ def _pip_download(source: WheelSource, folder: Path) -> Path:
 
 
 def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[Path]:
-    """Download every wheel that `conf/` names, and those of the corpora in `params`.
+    """Download every wheel that `conf/` names, and those of the corpora and label sets in `params`.
 
     Raises:
         DataError: as `download_wheel`.
@@ -98,12 +98,11 @@ def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[P
         for mapping in _wheels(OmegaConf.to_container(OmegaConf.load(path))):
             source = validate(WheelSource, mapping, str(path))
             found.setdefault(source.sha256, source)
-    for corpus in params.corpora.values() if params else ():
-        if isinstance(corpus.source, WheelSource):
-            found.setdefault(corpus.source.sha256, corpus.source)
-    return [
-        download_wheel(item) for item in progress(found.values(), desc="packages", unit="wheel")
-    ]
+    held = [*params.corpora.values(), *params.labels.values()] if params else []
+    for item in held:
+        if isinstance(item.source, WheelSource):
+            found.setdefault(item.source.sha256, item.source)
+    return [download_wheel(x) for x in progress(found.values(), desc="packages", unit="wheel")]
 
 
 def _wheels(value: Any) -> Iterator[dict[str, Any]]:

@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import nn
 
 from tiebench.model.lm import LanguageModel
 from tiebench.training.settings import TrainingSettings
 
 
 def make_optimizer(model: LanguageModel, training: TrainingSettings) -> torch.optim.AdamW:
-    """Up to three groups: vocabulary tables, matrices, the rest (positions, biases, norms).
-
-    Only matrices decay: a decayed table would move rows that no batch has touched. The `scale`
-    of a group multiplies the learning rate.
-    """
-    groups: dict[str, list[torch.nn.Parameter]] = {"tables": [], "matrices": [], "rest": []}
-    for name, parameter in model.named_parameters():
-        table = name.startswith("coupling.") and name.endswith("table")
-        matrix = parameter.dim() == 2 and not name.endswith("table")
-        groups["tables" if table else "matrices" if matrix else "rest"].append(parameter)
+    """Only matrices decay; the `scale` of a group multiplies the learning rate."""
     return torch.optim.AdamW(
         [
             {
@@ -28,14 +20,26 @@ def make_optimizer(model: LanguageModel, training: TrainingSettings) -> torch.op
                 "scale": training.table_learning_rate if kind == "tables" else 1.0,
                 "weight_decay": training.weight_decay if kind == "matrices" else 0.0,
             }
-            for kind, parameters in groups.items()
-            if parameters
+            for kind, parameters in group_parameters(model).items()
         ],
         lr=training.learning_rate,
         betas=(training.betas[0], training.betas[1]),
         eps=training.epsilon,
         fused=True,
     )
+
+
+def group_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """Up to three groups: vocabulary tables, matrices, the rest (positions, biases, norms).
+
+    Only matrices should decay: a decayed table would move rows that no batch has touched.
+    """
+    groups: dict[str, list[nn.Parameter]] = {"tables": [], "matrices": [], "rest": []}
+    for name, parameter in model.named_parameters():
+        table = name.startswith("coupling.") and name.endswith("table")
+        matrix = parameter.dim() == 2 and not name.endswith("table")
+        groups["tables" if table else "matrices" if matrix else "rest"].append(parameter)
+    return {kind: parameters for kind, parameters in groups.items() if parameters}
 
 
 def learning_rate(training: TrainingSettings, step: int) -> float:

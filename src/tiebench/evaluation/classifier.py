@@ -1,0 +1,107 @@
+"""A classifier of strings on a pretrained encoder, as RemBERT fine-tunes one.
+
+The output table and the head are dropped after pretraining; the input table, the map to the body,
+the positions and the body stay, and one linear layer is put on top (Chung et al. 2021, section 3).
+A tied table stays as the input's.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tiebench.corpus.tokenizer import CLS, PAD, SEP, SPECIALS
+from tiebench.model.coupling import Coupling
+from tiebench.model.lm import LanguageModel
+
+TOKENS_PER_BATCH = 1024
+"""Bounds memory where nothing is trained; changes nothing but speed."""
+
+
+class Classifier(nn.Module):
+    """`embed -> body -> mean over tokens -> linear`, without dropout (RemBERT, table 14).
+
+    A string is the mean of its tokens' last states, [CLS] and [SEP] left out: these encoders saw
+    windows of running text and no task that would gather a string in [CLS].
+
+    Args:
+        model: the pretrained model, which is copied and stays as it is.
+        labels: number of classes.
+        seed: that of the cell; the linear layer is drawn from (seed, its name), as
+            `LanguageModel.initialize` draws the body's maps.
+    """
+
+    def __init__(self, model: LanguageModel, labels: int, seed: int) -> None:
+        super().__init__()
+        body = model.settings.body
+        self.coupling, self.body = input_end(model.coupling), copy.deepcopy(model.body)
+        self.classifier = nn.Linear(body.width, labels)
+        key = hashlib.sha256(f"{seed}/classifier.weight".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(key[:8]) >> 1)
+        drawn = torch.empty(labels, body.width).normal_(0.0, body.std, generator=generator)
+        with torch.no_grad():
+            self.classifier.weight.copy_(drawn)
+            self.classifier.bias.zero_()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits `[batch, labels]` of strings `[batch, seq]`, read as [CLS] tokens [SEP]."""
+        attended = ids != PAD
+        last = self.body(self.coupling.embed(ids), None if attended.all() else attended)[-1]
+        content = (ids >= SPECIALS).to(last.dtype)
+        # [batch, 1, seq] @ [batch, seq, hidden]; an empty string has the mean zero
+        summed = (content[:, None] @ last).squeeze(1)
+        return self.classifier(summed / content.sum(1, keepdim=True).clamp(min=1))
+
+    def parameter_counts(self) -> dict[str, int]:
+        """What is fine-tuned: `encoder`, and `total` with the linear layer."""
+        counts = {name: parameter.numel() for name, parameter in self.named_parameters()}
+        linear = sum(n for name, n in counts.items() if name.startswith("classifier."))
+        total = sum(counts.values())
+        return {"encoder": total - linear, "total": total}
+
+
+def input_end(coupling: Coupling) -> Coupling:
+    """A copy with what `embed` needs, and without untied output table, transform and bias."""
+    copied = copy.deepcopy(coupling)
+    if not copied.tied:
+        del copied.untied_output_table
+    copied.transform, copied.bias = nn.Sequential(), None
+    return copied
+
+
+def pad(ids: Sequence[np.ndarray]) -> Tensor:
+    """Strings of token ids as `[batch, longest + 2]`, with [CLS] and [SEP] around each."""
+    padded = np.full((len(ids), max(map(len, ids)) + 2), PAD, dtype=np.int64)
+    padded[:, 0] = CLS
+    for row, part in enumerate(ids):
+        padded[row, 1 : len(part) + 1] = part
+        padded[row, len(part) + 1] = SEP
+    return torch.from_numpy(padded)
+
+
+@torch.no_grad()
+def score_labels(
+    classifier: Classifier, ids: Sequence[np.ndarray], device: torch.device
+) -> np.ndarray:
+    """Logits of many strings, `[strings, labels]`; batches of like length change no result."""
+    logits = np.empty((len(ids), classifier.classifier.out_features), dtype=np.float32)
+    for part in like_lengths([len(x) + 2 for x in ids]):
+        logits[part] = classifier(pad([ids[i] for i in part]).to(device)).cpu().numpy()
+    return logits
+
+
+def like_lengths(lengths: Sequence[int]) -> Iterator[np.ndarray]:
+    """Rows by length, in batches of at most TOKENS_PER_BATCH positions (or of one row)."""
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= TOKENS_PER_BATCH:
+            end += 1
+        yield order[start:end]
+        start = end

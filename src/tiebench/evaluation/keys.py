@@ -1,0 +1,32 @@
+"""What the outcomes of a cell belong to: the content of model and data, and the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tiebench.files import digest_of, sha256_of
+from tiebench.schema import Settings
+
+MODEL = ("config.json", "model.safetensors", "tokenizer.json")
+"""Files of a run folder that decide what its states are."""
+
+
+def outcome_key(run_folder: Path, labels_folder: Path, settings: Settings) -> str:
+    """A digest by which outcomes are known: other weights, labels or settings give another.
+
+    Args:
+        run_folder: the model with its tokenizer.
+        labels_folder: the prepared label set.
+        settings: those of the evaluation.
+
+    Raises:
+        FileNotFoundError: a file of the model is missing.
+    """
+    data = sorted(labels_folder.glob("*.parquet"))
+    return digest_of(
+        {
+            "model": [sha256_of(run_folder / name) for name in MODEL],
+            "labels": {path.name: sha256_of(path) for path in data},
+            "settings": settings.model_dump(mode="json"),
+        }
+    )

@@ -1,0 +1,223 @@
+"""Edge probing of a frozen encoder on a treebank (Tenney et al. 2019; RemBERT, table 9).
+
+Every sentence is encoded once. The spans of all tasks are cut from its states, and the probes of
+a task are trained together on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tiebench import paths
+from tiebench.corpus.tokenizer import load_tokenizer
+from tiebench.errors import DataError, SettingsError
+from tiebench.evaluation.encode import sentence_pieces, span_vectors
+from tiebench.evaluation.keys import outcome_key
+from tiebench.evaluation.probes import CONTROL, MIX, Examples, Outcome, train_probes
+from tiebench.evaluation.settings import ProbingSettings
+from tiebench.files import replacing, write_json
+from tiebench.labels.parts import PARTS
+from tiebench.labels.read import Treebank, read_treebank
+from tiebench.model.lm import load_model
+from tiebench.progress import progress
+from tiebench.runtime import prepare_runtime
+from tiebench.settings import Params, find_run
+
+
+def probe(params: Params, family: str, run: str, seed: int) -> Path:
+    """Train probes on one frozen model and test them.
+
+    Writes outcomes.parquet (one row per task, probe and test target) and summary.json (mixes,
+    best epochs, development accuracies) into
+    evals/<name>/probing/<family>/<labels>-<run>-s<seed>/.
+
+    Raises:
+        SettingsError: no such family or run, or a task that the label set does not have.
+        DataError: the model or the label set is missing or damaged, a sentence is too long for
+            the model, or a task has no targets in a part.
+    """
+    find_run(params, family, run)
+    settings = params.probing
+    labels = paths.labels_folder(settings.labels)
+    treebank = read_treebank(labels)
+    check_tasks(settings, treebank)
+    run_folder = paths.run_folder(params.name, family, run, seed)
+    tokenizer = load_tokenizer(run_folder / "tokenizer.json")
+    device = prepare_runtime()
+    model = load_model(run_folder).to(device)
+
+    chosen = {
+        task: {part: choose_targets(treebank, task, part, settings) for part in PARTS}
+        for task in settings.tasks
+    }
+    every = np.unique(np.concatenate([r for parts in chosen.values() for r in parts.values()]))
+    rows, spans = distinct_spans(treebank, every)
+    pieces = sentence_pieces(tokenizer, treebank.sentences.text)
+    vectors = torch.from_numpy(
+        span_vectors(model, pieces, spans, device, f"label set {settings.labels}")
+    ).to(device)
+
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    for task in progress(settings.tasks, desc=f"probing {run} s{seed}", unit="task"):
+        names = treebank.meta["labels"][task]
+        parts = {
+            part: make_examples(treebank, found, names, rows[np.searchsorted(every, found)])
+            for part, found in chosen[task].items()
+        }
+        moved = {part: examples.to(device) for part, examples in parts.items()}
+        outcomes[task] = train_probes(vectors, moved, len(names), settings, seed, task)
+
+    folder = paths.outcome_folder(params.name, "probing", family, run, seed, settings.labels)
+    tested = {task: parts["test"] for task, parts in chosen.items()}
+    _write_outcomes(folder / "outcomes.parquet", treebank, tested, outcomes)
+    summary = {
+        "key": outcome_key(run_folder, labels, settings),
+        "layers": len(vectors),
+        "tasks": {
+            task: _summarize(found, len(chosen[task]["train"])) for task, found in outcomes.items()
+        },
+    }
+    write_json(folder / "summary.json", summary)
+    return folder
+
+
+def check_tasks(settings: ProbingSettings, treebank: Treebank) -> None:
+    """Check that the label set has the tasks.
+
+    Raises:
+        SettingsError: one that it has not, and those that it has.
+    """
+    known = list(treebank.meta["labels"])
+    for task in settings.tasks:
+        if task not in known:
+            raise SettingsError(
+                "probing.tasks",
+                found=repr(task),
+                expected=f"tasks of label set {settings.labels}: {', '.join(known)}",
+                mend="name some of these in conf/task/ and run `tiebench params`",
+            )
+
+
+def choose_targets(
+    treebank: Treebank, task: str, part: str, settings: ProbingSettings
+) -> np.ndarray:
+    """Rows of the targets of a task in a part, in order.
+
+    Of the training targets the first `training_targets` in a random order that depends on the
+    task alone, so that every run and seed is trained on the same, and a higher limit only adds.
+
+    Raises:
+        DataError: there are none.
+    """
+    targets = treebank.targets
+    inside = treebank.sentences.part[targets.sentence] == part
+    rows = np.flatnonzero(inside & (targets.task == task))
+    if not len(rows):
+        raise DataError(
+            f"label set {settings.labels}, task {task}",
+            found=f"no targets in part {part}",
+            expected="some in each part",
+            mend="raise labels.*.sentences, lower labels.*.minimum, or leave out the task",
+        )
+    if part != "train" or settings.training_targets is None:
+        return rows
+    key = hashlib.sha256(f"training_targets/{task}".encode()).digest()
+    ranked = np.random.default_rng(int.from_bytes(key[:8])).permutation(rows)
+    return np.sort(ranked[: settings.training_targets])
+
+
+def distinct_spans(treebank: Treebank, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The spans that some targets use, each once.
+
+    Args:
+        rows: those of the targets.
+
+    Returns:
+        `[targets, 2]`, the number of each one's first and second span (-1 for none), and for each
+        sentence `[spans, 2]` offsets of characters; spans are numbered through the sentences.
+    """
+    targets = treebank.targets
+    sentence = targets.sentence[rows]
+    first = np.stack([sentence, targets.first_start[rows], targets.first_end[rows]], 1)
+    second = np.stack([sentence, targets.second_start[rows], targets.second_end[rows]], 1)
+    paired = targets.second_start[rows] >= 0
+    distinct, numbers = np.unique(
+        np.concatenate([first, second[paired]]), axis=0, return_inverse=True
+    )
+    numbered = np.full((len(rows), 2), -1)
+    numbered[:, 0], numbered[paired, 1] = numbers[: len(rows)], numbers[len(rows) :]
+    starts, ends = treebank.sentences.starts, treebank.sentences.ends
+    offsets = np.array(
+        [(starts[index][start], ends[index][end - 1]) for index, start, end in distinct.tolist()],
+        dtype=np.int64,
+    )
+    bounds = np.searchsorted(distinct[:, 0], np.arange(1, len(treebank.sentences.text)))
+    return numbered, np.split(offsets, bounds)
+
+
+def make_examples(
+    treebank: Treebank, rows: np.ndarray, names: list[str], spans: np.ndarray
+) -> Examples:
+    """Targets with their labels as classes.
+
+    Args:
+        rows: those of the targets, all of one task.
+        names: labels of the task.
+        spans: `[targets, 2]`, from `distinct_spans`.
+    """
+    number = {name: index for index, name in enumerate(names)}
+
+    def classes(column: np.ndarray) -> torch.Tensor:
+        return torch.tensor([number[label] for label in column[rows]])
+
+    used = spans if (spans[:, 1] >= 0).any() else spans[:, :1]
+    targets = treebank.targets
+    return Examples(torch.from_numpy(used), classes(targets.label), classes(targets.control))
+
+
+def _summarize(outcomes: dict[str, Outcome], training_targets: int) -> dict[str, Any]:
+    return {
+        "weights": outcomes[MIX].weights.tolist(),
+        "training_targets": training_targets,
+        "probes": {
+            name: {"epoch": x.epoch, "development_accuracy": x.development_accuracy}
+            for name, x in outcomes.items()
+        },
+    }
+
+
+def _write_outcomes(
+    path: Path,
+    treebank: Treebank,
+    tested: dict[str, np.ndarray],
+    outcomes: dict[str, dict[str, Outcome]],
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    targets, parts = treebank.targets, []
+    for task, rows in tested.items():
+        names = np.array(treebank.meta["labels"][task], dtype=object)
+        for name, outcome in outcomes[task].items():
+            answers = targets.control if name == CONTROL else targets.label
+            parts.append(
+                {
+                    "task": np.full(len(rows), task, dtype=object),
+                    "probe": np.full(len(rows), name, dtype=object),
+                    "target": rows.astype(np.int32),
+                    "sentence": targets.sentence[rows].astype(np.int32),
+                    "reference": answers[rows],
+                    "prediction": names[outcome.predictions],
+                }
+            )
+    columns: dict[str, Any] = {}
+    for key in parts[0]:
+        values = pa.array(np.concatenate([part[key] for part in parts]))
+        columns[key] = values.dictionary_encode() if pa.types.is_string(values.type) else values
+    with replacing(path) as temporary:
+        parquet.write_table(pa.table(columns), temporary, compression="zstd")

@@ -1,0 +1,97 @@
+"""What the scores of probing and transfer share: outcomes that belong to their cell, and counts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiebench.analysis.statistics import Estimate
+from tiebench.errors import DataError
+from tiebench.evaluation.cells import Cell, read_outcomes
+from tiebench.evaluation.keys import outcome_key
+from tiebench.schema import Settings
+
+Sampled = dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]]
+"""By family, run and metric: the mean over seeds of each example's outcome, and the sentence that
+each example belongs to, `[examples]` both."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The `evaluate` module of labels, with what goes in and out of it."""
+
+    metric: Any
+
+    def score(self, table: Any, groups: np.ndarray, group_count: int) -> dict[str, np.ndarray]:
+        """Values by group, `[group_count]`, and `hit` `[examples]`: 1 where right.
+
+        Args:
+            table: has columns `reference` and `prediction`, a pyarrow table.
+            groups: `[examples]`.
+            group_count: groups in all.
+        """
+        names, reference = codes(table["reference"])
+        others, prediction = codes(table["prediction"])
+        number = {name: index for index, name in enumerate(dict.fromkeys([*names, *others]))}
+        reference = np.array([number[name] for name in names], dtype=np.int64)[reference]
+        prediction = np.array([number[name] for name in others], dtype=np.int64)[prediction]
+        values = self.metric.compute(
+            predictions=prediction, references=reference, groups=groups, group_count=group_count
+        )
+        return {**values, "hit": (reference == prediction).astype(np.float64)}
+
+
+def interval(estimate: Estimate) -> dict[str, Any]:
+    """The columns of an estimate: n, mean, low, high, and what varies."""
+    return {
+        "n": estimate.n,
+        "mean": estimate.mean,
+        "low": estimate.low,
+        "high": estimate.high,
+        "varies": None if estimate.low is None else estimate.varies,
+    }
+
+
+@contextmanager
+def scorer() -> Iterator[Scorer]:
+    """A scorer whose `evaluate` module leaves nothing behind."""
+    # `evaluate` reads this once, when it is imported
+    os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    from tiebench.evaluation.metrics.classification_accuracy import ClassificationAccuracy
+
+    with tempfile.TemporaryDirectory() as cache:
+        yield Scorer(ClassificationAccuracy(cache_dir=cache))
+
+
+def codes(column: Any) -> tuple[list[str], np.ndarray]:
+    """The distinct values of a column of strings, and each row's place among them."""
+    encoded = column.combine_chunks().cast("string").dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def outcomes_of(
+    cell: Cell, task: str, labels: str, folder: Path, settings: Settings
+) -> tuple[Any, dict[str, Any]]:
+    """Outcomes and summary of a cell, if they are of its model, this label set and the settings.
+
+    Raises:
+        DataError: missing, damaged, or made from something else.
+    """
+    table, summary = read_outcomes(cell, task, labels), cell.summary(task, labels)
+    expected = outcome_key(cell.folder, folder, settings)
+    if summary.get("key") != expected:
+        raise DataError(
+            cell.outcomes(task, labels),
+            found=f"outcomes with key {str(summary.get('key'))[:12]}",
+            expected=f"{expected[:12]}, of the model in {cell.folder}, the labels in {folder} and "
+            f"the settings of {task}",
+            mend=f"run `{cell.again(task, labels)}`",
+        )
+    return table, summary

@@ -1,0 +1,236 @@
+"""Which runs differ, which are alike, and about which nothing can be said."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import partial
+from typing import Any
+
+from tiebench.analysis.statistics import MINIMUM_SEEDS
+from tiebench.reporting.estimates import DETECTABLE, PERCENT, count_of_seeds
+from tiebench.reporting.naming import joined, metric_name, number, plain, signed, unit
+from tiebench.reporting.parts import Figure, Section, Table
+from tiebench.reporting.plotting import COLOURS, GREY, WIDTH, legend, new_figure, wrapped
+from tiebench.reporting.results import Results, Row
+
+MOST = 6
+"""Pairs that there is room for; of more, those with the baseline are drawn and told."""
+SIGNS = ("different, first higher", "different, first lower", "equivalent", "undecided")
+FILLS = dict(zip(SIGNS, (COLOURS[0], COLOURS[1], COLOURS[2], GREY), strict=True))
+
+
+def section(results: Results, family: str, title: str) -> Section:
+    """Verdicts on every pair of trained main runs, and whether their curves have flattened."""
+    held, drawn = list(results.where("pairs", family=family)), _drawn(results, family)
+    left_out = "" if len(drawn) == len(held) else " Only pairs with the baseline are drawn."
+    return Section(
+        f"{family}-pairs",
+        f"Differences between runs{title}",
+        findings(results, family),
+        [
+            Figure(
+                f"{family}_pairs",
+                "First minus second run of each pair, in the mean over seeds, in the unit of its "
+                "row; the colour is the verdict: blue, different and the first is higher; orange, "
+                "different and the first is lower; green, equivalent within the margin; grey "
+                f"outline, undecided.{left_out}",
+                partial(matrix, results, family, drawn),
+            )
+        ],
+        [convergence(results, family), verdicts(results, family)],
+    )
+
+
+def _drawn(results: Results, family: str) -> list[Row]:
+    held = list(results.where("pairs", family=family))
+    if len({(row["first"], row["second"]) for row in held}) <= MOST:
+        return held
+    baseline = results.baseline(family)
+    return [row for row in held if baseline in (row["first"], row["second"])]
+
+
+def findings(results: Results, family: str) -> list[str]:
+    """How the verdicts fall, why there are none, and which curves still fall."""
+    rows = list(results.where("pairs", family=family))
+    counted = Counter(row["verdict"] for row in rows)
+    count = len({(row["first"], row["second"]) for row in rows})
+    metrics = len({row["metric"] for row in rows})
+    said = [f"{counted[x]} {x}" for x in ("different", "equivalent", "undecided") if counted[x]]
+    sentences = [
+        f"{count} pair{'s' * (count != 1)} of trained main runs in {metrics} "
+        f"metric{'s' * (metrics != 1)}, {len(rows)} comparisons: {joined(said)}."
+    ]
+    reasons = Counter(row["reason"] for row in rows if row["verdict"] == "undecided")
+    if reasons:
+        shown = [f"{plain(reason)} ({n})" for reason, n in reasons.most_common()]
+        sentences.append(f"Undecided because: {'; '.join(shown)}.")
+    for verdict, words in (("different", "Different"), ("equivalent", "Equivalent")):
+        held: dict[str, list[str]] = defaultdict(list)
+        for row in _drawn(results, family):
+            if row["verdict"] == verdict:
+                what, scale, digits = unit(row["metric"])
+                size = signed(row["difference"], digits, scale)
+                held[_pair(results, family, row)].append(
+                    f"{metric_name(row['metric'])} ({size} {what})"
+                )
+        sentences += (f"{words}, {pair}: {joined(x)}." for pair, x in held.items())
+    if count > MOST:
+        sentences.append("Pairs without the baseline are in the table.")
+    return [*sentences, *flattened(results, family)]
+
+
+def _pair(results: Results, family: str, row: Row) -> str:
+    return " minus ".join(results.called(family, row[key]) for key in ("first", "second"))
+
+
+def flattened(results: Results, family: str) -> list[str]:
+    """Which learning curves have flattened, by the rule that was set before."""
+    rows = list(results.where("flattened", family=family))
+    if not rows:
+        return []
+    share, nats = number(rows[0]["share"], 0, 100), f"{float(rows[0]['nats']):g}"
+    flat = [results.called(family, row["run"]) for row in rows if row["flat"] == "true"]
+    falls = [
+        f"{results.called(family, row['run'])} by {_drop(row)}"
+        for row in rows
+        if row["flat"] != "true"
+    ]
+    text = (
+        f"A learning curve counts as flat when its validation loss falls by less than {nats} nats "
+        f"over the last {share}% of the training tokens, in the mean over seeds."
+    )
+    if flat:
+        text += f" Flat: {joined(flat)}."
+    if falls:
+        text += f" Still falling over that share: {joined(falls)} nats."
+    if not flat:
+        text += (
+            " Since every curve still falls, no verdict is given: the runs compare how fast the "
+            "couplings learn, and longer training may change the order."
+        )
+    elif falls:
+        text += " Pairs with a run whose curve still falls have no verdict."
+    return [text]
+
+
+def _drop(row: Row) -> str:
+    text = number(row["drop"], 3)
+    if row["low"]:
+        text += f" ({number(row['low'], 3)} to {number(row['high'], 3)})"
+    return text
+
+
+def convergence(results: Results, family: str) -> Table:
+    """How far each curve falls at its end."""
+    rows = [
+        [
+            results.called(family, row["run"]),
+            _drop(row),
+            f"{float(row['nats']):g}",
+            row["seeds"],
+            "yes" if row["flat"] == "true" else "no",
+        ]
+        for row in results.where("flattened", family=family)
+    ]
+    first = results.one("flattened", family=family)
+    share = number(first["share"], 0, 100) if first else ""
+    caption = (
+        f"Fall of the validation loss over the last {share}% of the training tokens (nats, mean "
+        f"over {count_of_seeds(results, family, matched=True)} with the ends of its {PERCENT} t "
+        "interval), and the limit below which a curve counts as flat."
+    )
+    header = ["run", "fall (nats)", "limit (nats)", "seeds", "flat"]
+    return Table(f"{family}_flattened", caption, header, rows)
+
+
+def verdicts(results: Results, family: str) -> Table:
+    """Every pair in every metric."""
+    rows = []
+    for row in results.where("pairs", family=family):
+        what, scale, digits = unit(row["metric"])
+        rows.append(
+            [
+                f"{metric_name(row['metric'])} ({what})",
+                _pair(results, family, row).replace(" minus ", " − "),
+                signed(row["difference"], digits, scale),
+                _ends(row["low"], row["high"], digits, scale),
+                _ends(row["sentence_low"], row["sentence_high"], digits, scale),
+                _p(row["p_adjusted"]),
+                number(row["margin"], digits, scale),
+                _p(row["p_equivalence"]),
+                number(row["detectable"], digits, scale),
+                plain(row["verdict"] + (f" ({row['reason']})" if row["reason"] else "")),
+            ]
+        )
+    method = results.one("provenance", item="correction of p values")
+    caption = (
+        f"Pairs of trained main runs, paired by seed; {count_of_seeds(results, family)}, {PERCENT} "
+        "t interval over seeds and bootstrap interval over sentences or strings. p is corrected "
+        f"for the number of pairs{' (' + method['value'] + ')' if method else ''}. Different: "
+        "corrected p below 0.05 and the interval over sentences on the same side of zero. "
+        "Equivalent: shown to be within the margin, which was set before the runs. Both need "
+        f"{MINIMUM_SEEDS} seeds and learning curves that have flattened. {DETECTABLE}"
+    )
+    header = ["metric", "runs", "difference", "over seeds", "over sentences", "p, corrected",
+              "margin", "p, equivalence", "smallest detectable", "verdict"]  # fmt: skip
+    return Table(f"{family}_pairs", caption, header, rows, long=len(rows) > 12)
+
+
+def _ends(low: str, high: str, digits: int, scale: float) -> str:
+    return f"{signed(low, digits, scale)} to {signed(high, digits, scale)}" if low else ""
+
+
+def _p(cell: str) -> str:
+    if not cell:
+        return ""
+    return f"{float(cell):.3f}" if float(cell) >= 0.001 else "< 0.001"
+
+
+def matrix(results: Results, family: str, rows: list[Row]) -> Any:
+    """Differences as a table of coloured cells: a row per metric, a column per pair."""
+    from matplotlib.patches import Rectangle
+
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    pairs = list(dict.fromkeys((row["first"], row["second"]) for row in rows))
+    if not rows:
+        return None
+    figure, axes = new_figure(WIDTH, 1.5 + 0.36 * len(metrics))
+    for row in rows:
+        x, y = pairs.index((row["first"], row["second"])), metrics.index(row["metric"])
+        fill = FILLS[_verdict(row)]
+        decided = row["verdict"] != "undecided"
+        axes.add_patch(
+            Rectangle(
+                (x - 0.46, y - 0.42), 0.92, 0.84, facecolor=fill if decided else "none",
+                edgecolor=fill, alpha=0.35 if decided else 0.9, linewidth=0.9,
+            )
+        )  # fmt: skip
+        _, scale, digits = unit(row["metric"])
+        text = signed(row["difference"], min(digits, 2), scale)
+        axes.text(x, y, text, ha="center", va="center", fontsize=9)
+    what = [f"{wrapped(metric_name(m).split(' (')[0], 24)} ({unit(m)[0]})" for m in metrics]
+    axes.set_yticks(range(len(metrics)), [wrapped(x, 26) for x in what], fontsize=8.5)
+    names = [
+        f"{wrapped(results.called(family, a), 14)}\n− {wrapped(results.called(family, b), 14)}"
+        for a, b in pairs
+    ]
+    axes.set_xticks(range(len(pairs)), names, fontsize=8.5)
+    axes.set_xlim(-0.5, len(pairs) - 0.5)
+    axes.set_ylim(len(metrics) - 0.5, -0.5)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    for words, colour in FILLS.items():
+        if words in {_verdict(row) for row in rows}:
+            axes.plot(
+                [], [], color=colour, marker="s", linestyle="", markersize=7, label=words,
+                markerfacecolor="none" if words == "undecided" else colour,
+            )  # fmt: skip
+    legend(figure, axes)
+    return figure
+
+
+def _verdict(row: Row) -> str:
+    if row["verdict"] == "different":
+        return SIGNS[0] if float(row["difference"]) > 0 else SIGNS[1]
+    return row["verdict"]

@@ -1,0 +1,17 @@
+"""Stage `labels`: make the folder of a label set. Argument: label set."""
+
+import sys
+
+from tiebench.labels.prepare import prepare
+from tiebench.paths import labels_folder
+from tiebench.settings import load_params
+from tiebench.stage import run_stage
+
+
+def main(labels: str) -> None:
+    """Prepare one label set."""
+    prepare(load_params().labels[labels], labels_folder(labels))
+
+
+if __name__ == "__main__":
+    run_stage(main, *sys.argv[1:])
