@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from tiebench.reporting.estimates import count_of_seeds
 from tiebench.reporting.naming import capital, direction, task
-from tiebench.reporting.parts import Figure, Section
+from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.plotting import all_styles, legend, new_figure
 from tiebench.reporting.results import Results, Row, layers
 
@@ -21,7 +22,8 @@ Values = Mapping[str, Mapping[str, float]]
 def section(results: Results, family: str, title: str) -> Section:
     """Each metric against the loss, and rank correlations over runs."""
     shown = list(measures(results, family))
-    note = "Trained runs, a point per seed; hollow: matched runs."
+    hollow = "; hollow: matched runs" if results.matched(family) else ""
+    note = f"Trained runs, a point per seed{hollow}."
     return Section(
         f"{family}-against-loss",
         f"Does a lower loss help?{title}",
@@ -34,7 +36,25 @@ def section(results: Results, family: str, title: str) -> Section:
             )
             for name, words, values in shown
         ],
+        [means(results, family)],
     )
+
+
+def means(results: Results, family: str) -> Table:
+    """What is correlated: the mean over seeds of each run."""
+    shown, loss = list(measures(results, family)), losses(results, family)
+    rows = [
+        [
+            results.called(family, run),
+            f"{_mean(by_seed):.3f}",
+            *(f"{100 * _mean(x[run]):.1f}" if run in x else "" for _, _, x in shown),
+        ]
+        for run, by_seed in loss.items()
+    ]
+    header = ["run", "validation loss (nats)", *(f"{words} (%)" for _, words, _ in shown)]
+    seeds = count_of_seeds(results, family, matched=True)
+    caption = f"Means over {seeds} of the trained runs; their intervals are in the sections above."
+    return Table(f"{family}_against_loss", caption, header, rows)
 
 
 def measures(results: Results, family: str) -> Iterator[tuple[str, str, Values]]:

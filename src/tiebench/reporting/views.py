@@ -49,7 +49,7 @@ def section(results: Results, family: str, title: str) -> Section:
 
 def _drawn(results: Results, metric: str) -> bool:
     """Whether a metric has a figure; of the retrievals only the first pair."""
-    first = f"retrieval_{'_'.join(results.pairs[0])}_"
+    first = tuple(f"retrieval_{'_'.join(pair)}_" for pair in results.pairs[:1])
     return not metric.startswith("retrieval_") or metric.startswith(first)
 
 
