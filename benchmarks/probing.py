@@ -22,7 +22,7 @@ import torch
 from support.results import record
 from tiebench.evaluation.encode import Pieces, span_vectors
 from tiebench.evaluation.probes import Examples, train_probes
-from tiebench.evaluation.settings import ProbingSettings
+from tiebench.evaluation.probing_settings import ProbingSettings
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.runtime import prepare_runtime

@@ -121,7 +121,7 @@ def test_settings_of_an_evaluation_do_not_reach_pretraining() -> None:
     assert "src/tiebench/model/coupling.py" in reached
     assert not [x for x in reached if "evaluation" in x or "reporting" in x or "sources" in x]
     assert "torch==2.13.0" in reached
-    assert "src/tiebench/evaluation/settings.py" in named(ROOT, "settings")
+    assert "src/tiebench/evaluation/probing_settings.py" in named(ROOT, "settings")
 
 
 def test_every_stage_has_a_digest() -> None:

@@ -61,6 +61,7 @@ def test_the_estimate_is_operations_over_the_measured_rate(
         (folder / f"{i}.json").write_text(json.dumps({"flops_per_second": rate}))
     assert measure_rate(params) == 2e9
     monkeypatch.setattr(plan, "CELL_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "TASK_SECONDS", {})
     text = describe_plan(params)
     cells = len(family.runs) * len(family.seeds)
     shown = plan._duration(main / 2e9)

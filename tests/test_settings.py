@@ -66,6 +66,16 @@ def changed(key: str, value: Any) -> dict[str, Any]:
          "encoders.matched.tied_equal_pretraining.body.feedforward_width", "set it to 1532"),
         ("encoders.matched.tied_equal_pretraining.matches.run", "untide",
          "encoders.matched.tied_equal_pretraining.matches.run", "one of tied, untied"),
+        ("encoders.matched.tied_equal_pretraining.matches.run", "untrained",
+         "encoders.matched.tied_equal_pretraining.matches.run", "a trained run"),
+        ("encoders.matched.tied_equal_pretraining.trained", False,
+         "encoders.matched.tied_equal_pretraining", "feedforward_width alone"),
+        ("encoders.matched.tied_equal_pretraining.body", {"feedforward_width": 1536, "branch": "zero"},
+         "encoders.matched.tied_equal_pretraining", "no other key of the body"),
+        ("encoders.matched.tied_equal_pretraining.coupling.std", 0.5,
+         "encoders.matched.tied_equal_pretraining", "feedforward_width alone"),
+        ("encoders.training.validate_every", 301, "encoders.training.validate_every", "at most 300"),
+        ("probing.tasks", ["upos", "mood"], "probing.tasks", "some of upos, case, deprel"),
         ("encoders.matched.tied_equal_pretraining.matches.parameters", "fine_tuning",
          "encoders.matched.tied_equal_pretraining.body.feedforward_width", "set it to 512"),
         ("encoders.matched_seeds", [7], "encoders", "among seeds"),
@@ -78,6 +88,7 @@ def changed(key: str, value: Any) -> dict[str, Any]:
         ("transfer.learning_rates", [1e-3, 1e-3], "transfer.learning_rates", "distinct"),
         ("labels.turkish_treebanks.maximum_bytes", 511, "labels.turkish_treebanks.maximum_bytes", "at most 510"),
         ("labels.home_purposes.languages", ["en"], "labels.home_purposes", "two languages or more"),
+        ("labels.turkish_treebanks.languages", ["tr", "en"], "labels.turkish_treebanks", "one language in a treebank"),
         ("labels.home_purposes.languages", ["en", "en"], "labels.home_purposes.languages", "distinct"),
         ("labels.home_purposes.test_share", 0.7, "labels.home_purposes.test_share", "less than 0.5"),
         ("labels.home_purposes.kind", "porpoises", "labels.home_purposes", "treebank"),
@@ -142,3 +153,11 @@ def test_settings_import_nothing_heavy(tree) -> None:
     loaded = tree.run("python", "-c", code).split()
     assert settings.__name__ in loaded
     assert not {"torch", "pandas", "numpy", "datasets", "dvc", "hydra", "matplotlib"} & set(loaded)
+
+
+def test_a_body_without_feedforward_is_not_matched() -> None:
+    values = changed("encoders.body", {"option": "identity", "kind": "identity", "width": 128})
+    for run in values["encoders"]["matched"].values():
+        run["body"] = {}
+    with pytest.raises(SettingsError, match="whose feed-forward width can be matched"):
+        check(validate(Params, values))

@@ -31,7 +31,9 @@ CODE_FOLDER = "code"
 PRETRAIN = "stages/pretrain.py"
 """The script of the stages that train; family, run and seed follow it."""
 CELL_SECONDS = 10.0
-"""A guess: what a cell takes beside training (start of the process, DVC, reading and writing)."""
+"""A guess: what a cell takes beside pretraining (start of the process, DVC, reading, writing)."""
+TASK_SECONDS = {"stages/probing.py": 15.0, "stages/transfer.py": 25.0}
+"""A guess: the same for cells that train something small themselves."""
 TRAINING_EFFICIENCY = 0.5
 """A guess: the rate of training small models as a share of the rate of a matrix product."""
 
@@ -75,7 +77,7 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
         running = [cell for cell in of_stage if cell.reasons]
         line = f"  {stage:<20}{len(running):>4} of {len(of_stage)} cells"
         if running:
-            seconds = CELL_SECONDS * len(running)
+            seconds = sum(TASK_SECONDS.get(x.command[1], CELL_SECONDS) for x in running)
             operations = sum(_operations(params, cell) for cell in running)
             if operations:
                 rate = rate or measure_rate(params)

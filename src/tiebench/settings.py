@@ -14,17 +14,15 @@ from pydantic import Field
 
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
-from tiebench.evaluation.settings import (
-    ProbingSettings,
-    RetrievalSettings,
-    StatisticsSettings,
-    TransferSettings,
-)
+from tiebench.evaluation.probing_settings import ProbingSettings
+from tiebench.evaluation.retrieval_settings import RetrievalSettings
+from tiebench.evaluation.statistics_settings import StatisticsSettings
+from tiebench.evaluation.transfer_settings import TransferSettings
 from tiebench.labels.settings import Labels, TreebankSettings
 from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
 from tiebench.paths import EXTERNAL, PARAMS
 from tiebench.schema import Name, Settings, validate
-from tiebench.sources.settings import LocalSource
+from tiebench.sources.settings import LABELLED_TASKS, LocalSource
 from tiebench.training.settings import FamilySettings as FamilySettings
 
 RECOMPOSE = "edit conf/ and run `tiebench params`, or edit params.yaml"
@@ -124,6 +122,7 @@ def check(params: Params) -> Params:
     """
     for name, family in families(params).items():
         _check_corpus(params, name, family.corpus)
+        _check_validations(params, name, family)
         for run in family.all_runs:
             _check_run(name, family, run)
         for run in family.matched:
@@ -168,6 +167,20 @@ def _check_corpus(params: Params, family: str, corpus: str) -> None:
         )
 
 
+def _check_validations(params: Params, name: str, family: FamilySettings) -> None:
+    """Whether a curve has flattened is read off the validations in its last part."""
+    share, training = params.statistics.flattened.share, family.training
+    most = int(share * training.steps / 2)
+    if training.validate_every > most:
+        raise SettingsError(
+            f"{name}.training.validate_every",
+            found=f"{training.validate_every}",
+            expected=f"at most {most}: two validations in the last {share:.0%} of "
+            f"{training.steps} steps (statistics.flattened.share)",
+            mend=RECOMPOSE,
+        )
+
+
 def _check_run(name: str, family: FamilySettings, run: str) -> None:
     key, training = f"{name}.runs.{run}", family.training
     try:
@@ -198,13 +211,24 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
     """The counts are equal to MATCH_TOLERANCE; the error has the width that makes them so."""
     from tiebench.analysis.counting import coupled_counts, matching_feedforward_width
 
-    key, matches = f"{name}.matched.{run}", family.matched[run].matches
-    if matches.run not in family.runs:
+    key, held = f"{name}.matched.{run}", family.matched[run]
+    matches, trained = held.matches, [x for x in family.runs if family.runs[x].trained]
+    if matches.run not in trained:
         raise SettingsError(
             f"{key}.matches.run",
             found=repr(matches.run),
-            expected=f"one of {', '.join(family.runs)}",
+            expected=f"a trained run, one of {', '.join(trained)}",
             mend=RECOMPOSE,
+        )
+    others = sorted(held.body.keys() - {"feedforward_width"})
+    alike = [x for x in trained if family.runs[x].coupling == held.coupling]
+    if not held.trained or others or not alike:
+        raise SettingsError(
+            key,
+            found=f"trained {held.trained}, body {held.body}, coupling {held.coupling.option}",
+            expected="a run that differs from a trained one of the family in "
+            "body.feedforward_width alone",
+            mend="name the coupling of one of the runs, and no other key of the body",
         )
     tokenizer = params.corpora[family.corpus].tokenizer
     assert tokenizer is not None, "checked before"
@@ -215,6 +239,13 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
 
     wanted, body = count(family.body_of(matches.run), matches.run), family.body_of(run)
     found = count(body, run)
+    if not body.layers:
+        raise SettingsError(
+            f"{key}.body.kind",
+            found=body.kind,
+            expected="a Transformer, whose feed-forward width can be matched",
+            mend=f"leave the run out (`~{key}`)",
+        )
     if abs(found - wanted) <= MATCH_TOLERANCE * wanted:
         return
     width = matching_feedforward_width(body, wanted - found)
@@ -223,7 +254,9 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
         found=f"{body.feedforward_width}, with which it has {found:,} parameters in "
         f"{matches.parameters.replace('_', '-')}",
         expected=f"{wanted:,} as {matches.run} has, to {MATCH_TOLERANCE:.0%}",
-        mend=f"set it to {width}" if width > 0 else "leave the run out (`~" + key + "`): a body "
+        mend=f"set it to {width}"
+        if width > 0
+        else "leave the run out (`~" + key + "`): a body "
         "without any feed-forward parameters would still be larger",
     )
 
@@ -276,6 +309,16 @@ def _check_labels(params: Params) -> None:
             )
     treebank = params.labels[params.probing.labels]
     assert isinstance(treebank, TreebankSettings), "checked above"
+    tasks = LABELLED_TASKS.get(treebank.source.format, ())
+    unknown = [task for task in params.probing.tasks if task not in tasks]
+    if unknown:
+        raise SettingsError(
+            "probing.tasks",
+            found=repr(unknown[0]),
+            expected=f"some of {', '.join(tasks) or '(none)'}, which format "
+            f"{treebank.source.format} has",
+            mend=RECOMPOSE,
+        )
     for name, family in families(params).items():
         for run in family.all_runs:
             limit = family.body_of(run).maximum_length - 2

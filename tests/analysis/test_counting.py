@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiebench.analysis.counting import count, coupled_counts
+from tiebench.analysis.counting import count, coupled_counts, matching_feedforward_width
 from tiebench.analysis.shapes import Shape, published_models
 from tiebench.errors import SettingsError
 from tiebench.model.settings import BodySettings, CouplingSettings
@@ -151,3 +151,17 @@ def test_tied_and_untied_differ_by_one_matrix() -> None:
 def test_tables_of_unequal_width_are_never_tied() -> None:
     with pytest.raises(SettingsError, match="equal width when tied"):
         published_models()["rembert"].with_tables(tied=True)
+
+
+@pytest.mark.parametrize("body", [name for name in BODIES if name != "identity"])
+def test_the_matching_feedforward_width_gives_the_count(body: str) -> None:
+    settings = BodySettings(option=body, width=16, maximum_length=24, **BODIES[body])
+    tied, untied = (
+        CouplingSettings(option="x", **COUPLINGS[name]) for name in ("tied_bare", "untied")
+    )
+    wanted = coupled_counts(untied, settings, VOCABULARY).pretraining
+    lacking = wanted - coupled_counts(tied, settings, VOCABULARY).pretraining
+    width = matching_feedforward_width(settings, lacking)
+    wider = BodySettings.model_validate({**settings.model_dump(), "feedforward_width": width})
+    assert coupled_counts(tied, wider, VOCABULARY).pretraining == pytest.approx(wanted, rel=0.005)
+    assert matching_feedforward_width(settings, 0) == settings.feedforward_width

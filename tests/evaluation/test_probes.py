@@ -15,7 +15,7 @@ from tiebench.evaluation.probes import (
     root_mean_squares,
     train_probes,
 )
-from tiebench.evaluation.settings import ProbingSettings
+from tiebench.evaluation.probing_settings import ProbingSettings
 
 SETTINGS = ProbingSettings(
     labels="t", tasks=["t"], hidden=16, learning_rate=0.01, batch_size=32, epochs=6

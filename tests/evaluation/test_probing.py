@@ -14,7 +14,7 @@ from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.errors import DataError, SettingsError
 from tiebench.evaluation.keys import outcome_key
 from tiebench.evaluation.probing import choose_targets, distinct_spans, probe
-from tiebench.evaluation.settings import ProbingSettings
+from tiebench.evaluation.probing_settings import ProbingSettings
 from tiebench.files import write_json
 from tiebench.labels.read import read_treebank
 from tiebench.model.lm import LanguageModel, save_model
@@ -168,18 +168,6 @@ def test_no_label_set(params):
     missing = params.probing.model_copy(update={"labels": "none"})
     with pytest.raises(DataError, match="dvc repro labels@none"):
         probe(params.model_copy(update={"probing": missing}), "encoders", "tied", 0)
-
-
-def test_fewer_training_targets_are_some_of_more(params):
-    treebank = read_treebank(paths.labels_folder("tiny"))
-
-    def chosen(limit):
-        settings = params.probing.model_copy(update={"training_targets": limit})
-        return choose_targets(treebank, "upos", "train", settings).tolist()
-
-    few, more, all_ = chosen(20), chosen(50), chosen(None)
-    assert len(few) == 20 and set(few) < set(more) < set(all_) and few == sorted(few)
-    assert few != all_[:20] and chosen(10_000) == all_
 
 
 def test_spans_are_taken_once(params):

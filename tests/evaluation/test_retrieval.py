@@ -22,7 +22,7 @@ from tiebench.evaluation.retrieval import (
     token_counts,
     worded_tokens,
 )
-from tiebench.evaluation.settings import RetrievalSettings
+from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 

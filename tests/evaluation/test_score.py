@@ -15,10 +15,10 @@ from tiebench.analysis.published import compare, relative, verdict
 from tiebench.analysis.tables import read_table
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import cells, read_outcomes
+from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.evaluation.score import score
 from tiebench.evaluation.score_retrieval import BY_LAYER, published_pair, published_protocol
 from tiebench.evaluation.score_tables import control_of
-from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.evaluation.summaries import summarize
 from tiebench.prune import strays
 from tiebench.settings import Params

@@ -14,7 +14,6 @@ from tiebench.corpus.seen import write_seen
 from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.errors import DataError, TrainingError
 from tiebench.evaluation import transfer as module
-from tiebench.evaluation.settings import TransferSettings
 from tiebench.evaluation.transfer import (
     Examples,
     cut_long,
@@ -23,6 +22,7 @@ from tiebench.evaluation.transfer import (
     rate_share,
     transfer,
 )
+from tiebench.evaluation.transfer_settings import TransferSettings
 from tiebench.model.lm import LanguageModel, save_model
 from tiebench.model.settings import BodySettings, CouplingSettings
 

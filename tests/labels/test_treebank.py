@@ -211,16 +211,39 @@ def test_number_of_sentences(here: Path) -> None:
     assert chosen != [row["key"] for row in rows(made(sentences=20, seed=1) / "sentences.parquet")]
 
 
-def test_other_languages_are_only_tested(here: Path) -> None:
-    german = [[("das", *plain(n)[0][1:]), *plain(n + 50)[1:]] for n in range(20)]
-    write(en=conllu(*map(plain, range(20))), de=conllu(*german))  # type: ignore[arg-type]
-    folder = made(languages=["en", "de"])
-    sentences = rows(folder / "sentences.parquet")
-    parts = {lang: {r["part"] for r in sentences if r["lang"] == lang} for lang in ("en", "de")}
-    assert parts == {"en": {"train", "development", "test"}, "de": {"test"}}
-    left = sum(row["lang"] == "de" for row in sentences)
-    dropped = read_treebank(folder).meta["dropped"]
-    assert {"reason": "not_tested", "task": "upos", "targets": 4 * (20 - left)} in dropped
+def test_a_limit_on_targets_keeps_the_same_first_ones(here: Path) -> None:
+    write(en=conllu(*map(plain, range(60))))
+    held = {}
+    for limit in (10, 25, None):
+        treebank = read_treebank(made(targets=limit))
+        targets, part = treebank.targets, treebank.sentences.part
+        train = (targets.task == "upos") & (part[targets.sentence] == "train")
+        rows = zip(targets.sentence[train], targets.first_start[train], strict=True)
+        held[limit] = {(int(row), int(first)) for row, first in rows}
+        assert treebank.meta["targets"]["upos"]["test"] > 25  # only training is limited
+        if limit:
+            dropped = {
+                d["reason"]: d["targets"] for d in treebank.meta["dropped"] if d["task"] == "upos"
+            }
+            assert len(held[limit]) == limit
+            assert dropped["not_trained"] == 4 * (part == "train").sum() - limit
+    assert held[10] < held[25] < held[None]
+
+
+def test_rare_labels_are_those_of_what_is_trained_on(here: Path) -> None:
+    write(en=conllu(*map(plain, range(60))))
+    whole, part = (read_treebank(made(targets=limit, minimum=3)) for limit in (None, 10))
+    assert set(part.meta["labels"]["upos"]) < set(whole.meta["labels"]["upos"])
+    targets, train = part.targets, part.sentences.part[part.targets.sentence] == "train"
+    for task, labels in part.meta["labels"].items():
+        for label in labels:
+            assert ((targets.task == task) & (targets.label == label) & train).sum() >= 3
+
+
+def test_forms_are_normalized_as_a_tokenizer_does(here: Path) -> None:
+    sentence = write_out("k", "en", ["cafe\u0301", "\u0958"], [True, False], 100)
+    assert sentence.text == "caf\u00e9 \u0915\u093c"
+    assert (sentence.starts, sentence.ends) == ([0, 5], [4, 7])
 
 
 def test_control_label_belongs_to_the_word_type(here: Path) -> None:
@@ -334,7 +357,7 @@ def test_whole_or_not_at_all(here: Path) -> None:
             "label set test: found 1 sentences without a label",
         ),
         (conllu(*map(plain, range(20))), {"minimum": 41}, "no task with two labels of 41 training"),
-        (conllu(*map(plain, range(20))), {"languages": ["en", "tr"]}, "expected a file for tr"),
+        (conllu(*map(plain, range(20))), {"languages": ["tr"]}, "expected a file for tr"),
         (
             conllu(*map(plain, range(20))),
             {

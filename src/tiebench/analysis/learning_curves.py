@@ -1,4 +1,4 @@
-"""Learning curves: the validation loss between two validations, and whether it still falls."""
+"""Learning curves: the validation loss between two validations, and whether it has settled."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ Curve = Sequence[tuple[int, float]]
 """Tokens trained on and validation loss in nats, in the order of training."""
 Curves = Mapping[tuple[str, str], Mapping[int, Curve]]
 """(family, run) -> seed -> curve."""
+Unflattened = Mapping[tuple[str, str], float]
+"""(family, run) of the curves that are not flat -> mean drop; below zero where the loss rises."""
 
 FLATTENED = ("family", "run", "seeds", "share", "drop", "low", "high", "nats", "flat")
 
@@ -54,7 +56,7 @@ def flattened_rows(curves: Curves, share: float, nats: float) -> Iterator[Row]:
     Args:
         curves: those of `validation_curves`.
         share: the last share of the training tokens that is looked at.
-        nats: a mean drop over it of less than this is flat.
+        nats: a mean change over it of less than this, in either direction, is flat.
 
     Yields:
         Rows with FLATTENED: mean drop over seeds with its t interval.
@@ -73,17 +75,27 @@ def flattened_rows(curves: Curves, share: float, nats: float) -> Iterator[Row]:
             "low": drop.low,
             "high": drop.high,
             "nats": nats,
-            "flat": drop.mean < nats,
+            "flat": abs(drop.mean) < nats,
         }
 
 
-def unflattened(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """(family, run) of the rows of `flattened_rows` whose curve still falls."""
-    return {(row["family"], row["run"]) for row in rows if not row["flat"]}
+def unflattened(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """The rows of `flattened_rows` whose curve still falls, or rises, as Unflattened."""
+    return {(row["family"], row["run"]): row["drop"] for row in rows if not row["flat"]}
 
 
-def falling(runs: Sequence[str]) -> str:
-    """Why nothing is decided about runs whose curves still fall."""
-    if len(runs) == 1:
-        return f"the learning curve of {runs[0]} has not flattened"
-    return f"the learning curves of {' and '.join(runs)} have not flattened"
+def unsettled(family: str, runs: Sequence[str], curves: Unflattened) -> str:
+    """Why nothing is decided about runs whose curves still fall or rise; empty if they are flat."""
+    drops = {run: curves[family, run] for run in runs if (family, run) in curves}
+    falling = [run for run, drop in drops.items() if drop > 0]
+    rising = [run for run in drops if run not in falling]
+    said = []
+    for held, one, several in (
+        (falling, "has not flattened", "have not flattened"),
+        (rising, "rises", "rise"),
+    ):
+        if len(held) == 1:
+            said.append(f"the learning curve of {held[0]} {one}")
+        elif held:
+            said.append(f"the learning curves of {' and '.join(held)} {several}")
+    return "; ".join(said)

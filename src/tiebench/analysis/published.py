@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tiebench.analysis.learning_curves import falling
+from tiebench.analysis.learning_curves import Unflattened, unsettled
 from tiebench.analysis.shapes import read_data
 from tiebench.analysis.statistics import (
     MINIMUM_SEEDS,
@@ -37,7 +37,8 @@ def compare(
     runs: Iterable[Row],
     cells: Iterable[Row],
     retrieval: str | None,
-    unflattened: Collection[tuple[str, str]],
+    unflattened: Unflattened,
+    judged: Iterable[Row],
 ) -> Iterator[Row]:
     """One row per published difference between two configurations that both are runs of ours.
 
@@ -47,13 +48,17 @@ def compare(
         cells: family, run, seed, metric, value.
         retrieval: start of the name of the retrieval metrics of the published pair and protocol;
             None when they were not run.
-        unflattened: (family, run) whose learning curve still falls.
+        unflattened: the learning curves that are not flat.
+        judged: family, metric, first, second, verdict, reason of every pair that was judged.
 
     Yields:
         Rows with COMPARISONS. `verdict` is about direction alone, at our scale: `agrees`,
-        `disagrees at this scale`, or `inconclusive` with the reason. It is empty, with the
-        reason, while the curve of one of the two runs still falls; and, as all that is ours,
-        where we have no measure of the same kind.
+        `disagrees at this scale`, or `inconclusive` with the reason. A direction is given to a
+        pair that was judged where it was found different: after the correction, and over
+        sentences too. To another (retrieval at the best layer, the drop after it) it is given by
+        the interval over seeds, at the level of a single test. It is empty, with the reason,
+        while the curve of one of the two runs is not flat; and, as all that is ours, where we
+        have no measure of the same kind.
     """
     held, rows = read_data(PUBLISHED_RESULTS), list(runs)
     controls = {(row["family"], row["run"]): row["control"] for row in rows}
@@ -61,6 +66,9 @@ def compare(
     for row in cells:
         group = values.setdefault((row["family"], row["run"], row["metric"]), {})
         group[row["seed"]] = row["value"]
+    pairs = {
+        (row["family"], row["metric"], _pair(row["first"], row["second"])): row for row in judged
+    }
     for family, matched in _matched(rows, held["configurations"]).items():
         for first, second in held["comparisons"]:
             if first not in matched or second not in matched:
@@ -80,9 +88,10 @@ def compare(
                 if metric:
                     held_to = {run: controls[family, run] for run in pair.values()}
                     ours = _ours(values, family, held_to, metric, published)
-                    fallen = [run for run in pair.values() if (family, run) in unflattened]
-                    if fallen:
-                        ours |= {"verdict": None, "reason": falling(fallen)}
+                    ours |= _held_to(pairs.get((family, metric, _pair(*pair.values()))), ours)
+                    reason = unsettled(family, list(pair.values()), unflattened)
+                    if reason:
+                        ours |= {"verdict": None, "reason": reason}
                 yield {
                     "family": family,
                     "first": held["names"][first],
@@ -104,6 +113,18 @@ def published_curves() -> Iterator[Row]:
     for width, curve in read_data(PUBLISHED_RESULTS)["figure_2"].items():
         for layer, accuracy in enumerate(curve, start=1):
             yield dict(zip(CURVES, (width, layer, accuracy), strict=True))
+
+
+def _pair(first: str, second: str) -> frozenset[str]:
+    return frozenset((first, second))
+
+
+def _held_to(judged: Row | None, ours: Row) -> Row:
+    """No direction for two runs that were judged and not found different."""
+    if judged is None or judged["verdict"] == "different" or ours["verdict"] == "inconclusive":
+        return {}
+    reason = judged["reason"] or "the two runs are equivalent, within the margin"
+    return {"verdict": "inconclusive", "reason": reason}
 
 
 def _metric(ours: str | None, retrieval: str | None) -> str | None:

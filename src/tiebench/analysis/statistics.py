@@ -1,8 +1,7 @@
-"""What differences are judged by: t intervals and tests over seeds, resampling of sentences.
+"""What differences are judged by: t intervals and tests over seeds.
 
-A result says itself what varies in it, so that the noise of seeds and that of sentences are never
-taken for each other. Random draws come from generators of their own: the same values give the same
-digits, whatever else has drawn before.
+A result says itself what varies in it, so that the noise of seeds and that of sentences
+(`tiebench.analysis.resampling`) are never taken for each other.
 """
 
 from __future__ import annotations
@@ -11,17 +10,15 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal
 
 LEVEL = 0.95
 """Level of every interval."""
 POWER = 0.8
-"""Power of the smallest detectable difference, two-sided at 1 - LEVEL."""
+"""Power of the smallest detectable difference."""
 MINIMUM_SEEDS = 5
 """Fewer paired seeds decide nothing: at two the interval is 12.7 standard errors to each side."""
-RESAMPLES = 2000
-"""Draws of a bootstrap."""
 ROUNDING = 1e-12
 """Values that differ by less than this share of their size are equal."""
 
@@ -49,13 +46,6 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class SampledEstimate(Estimate):
-    """A mean over examples; its interval is over the sentences that the examples belong to."""
-
-    sentences: int
-
-
-@dataclass(frozen=True)
 class PairedDifference(Estimate):
     """A mean difference over pairs of seeds."""
 
@@ -65,24 +55,13 @@ class PairedDifference(Estimate):
     """The true difference that the test would find with POWER."""
 
 
-@dataclass(frozen=True)
-class Equivalence:
-    """A test that a mean difference over `n` pairs lies within `margin` of zero."""
-
-    n: int
-    margin: float
-    p: float | None
-    """None for a single pair, and for differences that do not vary."""
-    varies: Varies | None
-
-
 def mean_interval(values: Sequence[float], level: float = LEVEL) -> Estimate:
     """Mean and Student t interval (Gosset 1908); `values` are independent, one per seed.
 
     Raises:
         ValueError: no values, or one that is not finite.
     """
-    _check(values)
+    check_values(values)
     return _t_interval(values, _deviation(values), level)
 
 
@@ -109,26 +88,30 @@ def paired_difference(
     )
 
 
-def equivalence(values: Sequence[float], baseline: Sequence[float], margin: float) -> Equivalence:
-    """Two one-sided paired t tests of a difference within `margin` (Schuirmann 1987).
+def equivalence(
+    values: Sequence[float], baseline: Sequence[float], margin: float
+) -> float | None:
+    """P of two one-sided paired t tests of a difference within `margin` (Schuirmann 1987).
 
     Args:
         values, baseline: one value per seed, paired by position.
         margin: above zero, in the values' unit; stated before the values are seen.
+
+    Returns:
+        None for a single pair, and for differences that do not vary.
 
     Raises:
         ValueError: as `paired_difference`, or a margin that is not above zero.
     """
     if not margin > 0:
         raise ValueError(f"a margin is above zero ({margin})")
-    differences, deviation = _paired(values, baseline)
-    if not deviation:
-        return Equivalence(len(differences), margin, None, None)
+    if not _paired(values, baseline)[1]:
+        return None
     import numpy as np
     from statsmodels.stats.weightstats import ttost_paired
 
-    p = ttost_paired(np.asarray(values, float), np.asarray(baseline, float), -margin, margin)[0]
-    return Equivalence(len(differences), margin, float(p), "seeds")
+    pair = np.asarray(values, float), np.asarray(baseline, float)
+    return float(ttost_paired(*pair, -margin, margin)[0])
 
 
 def shared_seeds(
@@ -161,108 +144,40 @@ def correct(p_values: Sequence[float | None], method: Correction) -> list[float 
 
 
 def smallest_detectable(
-    differences: Sequence[float], alpha: float = 1 - LEVEL, power: float = POWER
+    values: Sequence[float], baseline: Sequence[float], tests: int = 1
 ) -> float | None:
-    """The true mean difference that a two-sided paired t test would find with `power`.
+    """The true difference that `paired_difference` would find with POWER.
 
-    From the noncentral t distribution at the observed standard deviation (Cohen 1988, chapter 2).
-    None for a single pair, and for differences that do not vary. statsmodels' `TTestPower` gives
-    the same to the tolerance of its search, which is 1e-5.
-    """
-    _check(differences)
-    return _detectable(len(differences), _deviation(differences), alpha, power)
-
-
-def bootstrap_interval(
-    values: Any, clusters: Any = None, level: float = LEVEL, seed: int = 0
-) -> SampledEstimate:
-    """Mean over examples and its percentile interval, by resampling sentences.
-
-    Sentences are drawn with replacement, each with all its examples (Efron and Tibshirani 1993,
-    chapter 13; Field and Welsh 2007); the mean is over the examples drawn. The draws depend on
-    the number of sentences and `seed` alone, so that groups over the same sentences share them.
-    Few sentences make it too narrow: 95% intervals held the mean in 93% of simulations with 20.
+    From the noncentral t distribution at the observed standard deviation of the differences
+    (Cohen 1988, chapter 2). statsmodels' `TTestPower` gives the same to the tolerance of its
+    search, which is 1e-5.
 
     Args:
-        values: `[n]`, one per example.
-        clusters: `[n]`, the sentence of each example; None when each is its own.
+        values, baseline: one value per seed, paired by position.
+        tests: two-sided at 1 - LEVEL divided by so many.
 
     Returns:
-        Without an interval where all sentences have the same mean.
+        None for a single pair, and for differences that do not vary.
 
     Raises:
-        ValueError: no values, one that is not finite, or another number of clusters.
+        ValueError: as `paired_difference`.
     """
-    import numpy as np
-
-    held = np.asarray(values, dtype=np.float64)
-    _check(held)
-    totals: Any = held
-    sizes: Any = np.ones(len(held))
-    if clusters is not None:
-        if len(clusters) != len(held):
-            raise ValueError(f"{len(clusters)} clusters for {len(held)} values")
-        _, sentence = np.unique(np.asarray(clusters), return_inverse=True)
-        totals, sizes = np.bincount(sentence, held), np.bincount(sentence).astype(float)
-    n, mean, means = len(held), math.fsum(held) / len(held), totals / sizes
-    if _equal(means.min(), means.max(), np.abs(held).max()):
-        return SampledEstimate(n, mean, None, None, None, len(totals))
-    low, high = percentile_limits(totals[:, None], sizes[:, None], level, seed)
-    return SampledEstimate(n, mean, float(low[0]), float(high[0]), "sentences", len(totals))
+    differences, deviation = _paired(values, baseline)
+    return _detectable(len(differences), deviation, (1 - LEVEL) / tests, POWER)
 
 
-def bootstrap_difference(
-    values: Any, baseline: Any, clusters: Any = None, level: float = LEVEL, seed: int = 0
-) -> SampledEstimate:
-    """Mean of `values - baseline` over the same examples, as `bootstrap_interval`.
+def corrected_over(p_values: Sequence[float | None], method: Correction) -> int:
+    """By how many tests the level of the strictest one is divided, as `correct` does.
 
-    Args:
-        values, baseline: `[n]`, outcomes of the same examples in the same order, each the mean
-            over a run's seeds: the interval is about these seeds, and other sentences.
-
-    Raises:
-        ValueError: unequal lengths, or as `bootstrap_interval`.
+    `fdr_bh` and `none` divide it by none; Holm's first step and Bonferroni by all that have a p.
     """
-    import numpy as np
-
-    first, second = np.asarray(values, np.float64), np.asarray(baseline, np.float64)
-    if first.shape != second.shape:
-        raise ValueError(f"{len(first)} values and {len(second)} of the baseline")
-    return bootstrap_interval(first - second, clusters, level, seed)
+    if method in ("none", "fdr_bh"):
+        return 1
+    return max(1, sum(p is not None for p in p_values))
 
 
-def percentile_limits(
-    totals: Any, sizes: Any, level: float = LEVEL, seed: int = 0
-) -> tuple[Any, Any]:
-    """Ends of the percentile intervals of ratios of sums, `[columns]` each.
-
-    Args:
-        totals: `[units, columns]`, sum of the values of each unit that is drawn.
-        sizes: `[units, columns]`, number of these values.
-    """
-    import numpy as np
-
-    draws, ratios = _draws(len(totals), seed), []
-    for start in range(0, RESAMPLES, 250):
-        counts = draws[start : start + 250].astype(np.float64)
-        ratios.append((counts @ totals) / (counts @ sizes))
-    low, high = np.quantile(np.concatenate(ratios), ((1 - level) / 2, (1 + level) / 2), axis=0)
-    return low, high
-
-
-@lru_cache(maxsize=8)
-def _draws(units: int, seed: int) -> Any:
-    """How often each unit is drawn, `[RESAMPLES, units]`."""
-    import numpy as np
-
-    generator, share = np.random.default_rng(seed), np.full(units, 1 / units)
-    drawn = np.empty((RESAMPLES, units), dtype=np.uint16 if units < 2**16 else np.uint32)
-    for start in range(0, RESAMPLES, 250):
-        drawn[start : start + 250] = generator.multinomial(units, share, 250)
-    return drawn
-
-
-def _check(values: Any) -> None:
+def check_values(values: Any) -> None:
+    """Raises ValueError: no values, or one that is not finite."""
     if not len(values):
         raise ValueError("a mean needs at least one value")
     if not all(map(math.isfinite, values)):
@@ -272,7 +187,7 @@ def _check(values: Any) -> None:
 def _paired(values: Sequence[float], baseline: Sequence[float]) -> tuple[list[float], float]:
     """Differences and their standard deviation, 0 where they are equal but for rounding."""
     differences = [a - b for a, b in zip(values, baseline, strict=True)]
-    _check(differences)
+    check_values(differences)
     return differences, _deviation(differences, max(map(abs, (*values, *baseline))))
 
 
@@ -291,12 +206,13 @@ def _deviation(values: Sequence[float], size: float = 0.0) -> float:
         values: what it is of.
         size: of the numbers that the values were computed from, where these are larger.
     """
-    if _equal(min(values), max(values), size):
+    if equal(min(values), max(values), size):
         return 0.0
     return statistics.stdev(map(float, values))
 
 
-def _equal(low: float, high: float, size: float = 0.0) -> bool:
+def equal(low: float, high: float, size: float = 0.0) -> bool:
+    """Whether two numbers differ by rounding alone; `size` as in `_deviation`."""
     return bool(high - low <= ROUNDING * max(size, abs(low), abs(high)))
 
 

@@ -8,7 +8,6 @@ A tied table stays as the input's.
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from tiebench.corpus.tokenizer import CLS, PAD, SEP, SPECIALS
 from tiebench.model.coupling import Coupling
 from tiebench.model.lm import LanguageModel
+from tiebench.model.tensors import generator_of
 
 TOKENS_PER_BATCH = 1024
 """Bounds memory where nothing is trained; changes nothing but speed."""
@@ -41,8 +41,7 @@ class Classifier(nn.Module):
         body = model.settings.body
         self.coupling, self.body = input_end(model.coupling), copy.deepcopy(model.body)
         self.classifier = nn.Linear(body.width, labels)
-        key = hashlib.sha256(f"{seed}/classifier.weight".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(key[:8]) >> 1)
+        generator = generator_of(seed, "classifier.weight")
         drawn = torch.empty(labels, body.width).normal_(0.0, body.std, generator=generator)
         with torch.no_grad():
             self.classifier.weight.copy_(drawn)
@@ -67,7 +66,8 @@ class Classifier(nn.Module):
 
 def input_end(coupling: Coupling) -> Coupling:
     """A copy with what `embed` needs, and without untied output table, transform and bias."""
-    copied = copy.deepcopy(coupling)
+    left_out = {} if coupling.tied else {id(coupling.untied_output_table): None}
+    copied = copy.deepcopy(coupling, left_out)
     if not copied.tied:
         del copied.untied_output_table
     copied.transform, copied.bias = nn.Sequential(), None

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from tiebench.analysis import learning_curves
-from tiebench.analysis.learning_curves import FLATTENED as FLATTENED
-from tiebench.analysis.learning_curves import Curve, Curves, loss_at, validation_curves
-from tiebench.analysis.learning_curves import unflattened as unflattened
+from tiebench.analysis.learning_curves import (
+    Curve,
+    Curves,
+    Unflattened,
+    loss_at,
+    validation_curves,
+)
+from tiebench.analysis.resampling import Sampled
 from tiebench.evaluation.verdicts import (
     BySeed,
     Contest,
     Judgement,
     Key,
-    Sampled,
     contest_of,
     judge,
     judged,
@@ -26,11 +30,10 @@ from tiebench.training.settings import FamilySettings
 
 Row = dict[str, Any]
 Rows = Iterable[Mapping[str, Any]]
-Runs = Collection[tuple[str, str]]
 
 PAIRS = (
     "family", "metric", "first", "second", "seeds", "difference", "low", "high", "varies",
-    "p", "p_adjusted", "detectable", "margin", "p_equivalence",
+    "p", "p_adjusted", "detectable", "margin", "p_equivalence_adjusted",
     "sentences", "sentence_low", "sentence_high", "verdict", "reason",
 )  # fmt: skip
 VIEWS = (
@@ -45,7 +48,7 @@ PARAMETER_VIEWS = {
 
 
 class Viewed(NamedTuple):
-    """A contest in a view."""
+    """A contest in a view, still to be judged."""
 
     view: str
     quantities: tuple[float, float]
@@ -67,28 +70,53 @@ def flattened_rows(params: Params, curves: Rows) -> Iterator[Row]:
     return learning_curves.flattened_rows(validation_curves(curves), flat.share, flat.nats)
 
 
-def pair_rows(params: Params, headline: Rows, sampled: Sampled, falling: Runs) -> Iterator[Row]:
+def judge_pairs(
+    params: Params, headline: Rows, sampled: Sampled, unflattened: Unflattened
+) -> list[Judgement]:
     """Every pair of trained main runs of a family, in every metric that is `judged`.
 
-    P values are corrected over the pairs of a metric within a family.
+    P values, those of equivalence too, are corrected over the pairs of a metric within a family.
 
     Args:
         params: families and statistics.
         headline: family, run, seed, metric, value.
         sampled: outcomes of examples, for the metrics that have them.
-        falling: (family, run) whose learning curve has not flattened.
+        unflattened: the learning curves that are not flat.
 
-    Yields:
-        Rows with PAIRS. `first` is the later of the two in params.yaml, so that a difference has
-        the sign of a run minus its baseline.
+    Returns:
+        By family and metric. `first` is the later of the two in params.yaml, and never the
+        baseline, so that a difference has the sign of a run minus its baseline.
     """
-    values = _values(headline)
+    values, judgements = _values(headline), []
     for family, group in families(params).items():
-        pairs = [(first, second) for second, first in combinations(_trained(group), 2)]
+        runs = sorted(_trained(group), key=lambda run: run != group.baseline)
+        pairs = [(first, second) for second, first in combinations(runs, 2)]
         for metric in _metrics(family, values):
             found = (contest_of(values, sampled, family, metric, *pair) for pair in pairs)
             contests = [contest for contest in found if contest]
-            yield from map(_pair_row, judge(contests, params.statistics, falling))
+            judgements += judge(contests, params.statistics, unflattened)
+    return judgements
+
+
+def pair_rows(judgements: Iterable[Judgement]) -> Iterator[Row]:
+    """The judgements of `judge_pairs`.
+
+    Yields:
+        Rows with PAIRS. `p_adjusted`, `p_equivalence_adjusted` and `detectable` are of the
+        corrected tests, see `judge`. `sentences` and its interval are empty for loss and masked
+        accuracy, which are judged over seeds alone.
+    """
+    for judgement in judgements:
+        sampled = judgement.contest.sampled
+        yield {
+            **_row(judgement),
+            "p": judgement.difference.p,
+            "margin": judgement.margin,
+            "p_equivalence_adjusted": judgement.p_equivalence_adjusted,
+            "sentences": sampled and sampled.sentences,
+            "sentence_low": sampled and sampled.low,
+            "sentence_high": sampled and sampled.high,
+        }
 
 
 def view_rows(
@@ -97,14 +125,16 @@ def view_rows(
     curves: Rows,
     parameters: Rows,
     runs: Rows,
-    falling: Runs,
+    unflattened: Unflattened,
     sampled: Sampled,
+    pairs: Iterable[Judgement],
 ) -> Iterator[Row]:
     """Runs that are equal in something else than their coupling.
 
     The trained main runs against the baseline at the body's width and at training FLOPs; each
-    matched run against the run that it matches, at parameters. P values are corrected over the
-    rows of a view and metric.
+    matched run against the run that it matches, at parameters. At the body's width these are
+    pairs that `judge_pairs` has judged, and so are p and verdict. In the other views p values are
+    corrected over the rows of a view and metric.
 
     Args:
         params: families and statistics.
@@ -112,26 +142,31 @@ def view_rows(
         curves: family, run, seed, tokens, metric, value.
         parameters: family, run, metric, value; of these, pretraining and fine_tuning.
         runs: family, run, train_flops (of a whole run).
-        falling: (family, run) whose learning curve has not flattened.
+        unflattened: the learning curves that are not flat.
         sampled: outcomes of examples, for the metrics that have them.
+        pairs: those of `judge_pairs`.
 
     Yields:
-        Rows with VIEWS.
+        Rows with VIEWS; `p_adjusted` and `detectable` are of the corrected tests, see `judge`.
     """
     values, validated = _values(headline), validation_curves(curves)
     flops = {(row["family"], row["run"]): float(row["train_flops"]) for row in runs}
     counts = {(row["family"], row["run"], row["metric"]): row["value"] for row in parameters}
+    judged = list(pairs)
     for family, group in families(params).items():
+        yield from _equal_width(family, group, judged)
         held: dict[tuple[str, str], list[Viewed]] = defaultdict(list)
         for viewed in (
-            *_equal_width(family, group, values, sampled),
             *_equal_parameters(family, group, values, counts, sampled),
             *_equal_flops(family, group, flops, validated),
         ):
             held[viewed.view, viewed.contest.metric].append(viewed)
         for several in held.values():
             contests = [viewed.contest for viewed in several]
-            yield from map(_view_row, several, judge(contests, params.statistics, falling))
+            for viewed, judgement in zip(
+                several, judge(contests, params.statistics, unflattened), strict=True
+            ):
+                yield _view_row(viewed.view, viewed.quantities, judgement)
 
 
 def _values(rows: Rows) -> dict[Key, dict[int, float]]:
@@ -150,17 +185,14 @@ def _metrics(family: str, values: Mapping[Key, BySeed]) -> list[str]:
 
 
 def _equal_width(
-    family: str, group: FamilySettings, values: Mapping[Key, BySeed], sampled: Sampled
-) -> Iterator[Viewed]:
-    baseline = group.baseline
-    widths = {run: group.body_of(run).width for run in _trained(group)}
-    for metric in _metrics(family, values):
-        for run, width in widths.items():
-            if run == baseline or width != widths.get(baseline):
-                continue
-            contest = contest_of(values, sampled, family, metric, run, baseline)
-            if contest:
-                yield Viewed("equal width", (width, width), contest)
+    family: str, group: FamilySettings, pairs: Iterable[Judgement]
+) -> Iterator[Row]:
+    for judgement in pairs:
+        contest = judgement.contest
+        if contest.family == family and contest.second == group.baseline:
+            widths = [group.body_of(run).width for run in (contest.first, contest.second)]
+            if widths[0] == widths[1]:
+                yield _view_row("equal width", (widths[0], widths[1]), judgement)
 
 
 def _equal_parameters(
@@ -182,7 +214,11 @@ def _equal_parameters(
 def _equal_flops(
     family: str, group: FamilySettings, flops: Mapping[tuple[str, str], float], curves: Curves
 ) -> Iterator[Viewed]:
-    """Both runs at the cost of the cheaper one; what a run costs grows as its tokens."""
+    """Both runs at the cost of the cheaper one; what a run costs grows as its tokens.
+
+    The dearer one is then read in the middle of its schedule. Its loss there is higher than that
+    of a run planned for so few tokens, so the numbers are given and nothing is decided.
+    """
     baseline = group.baseline
     for run in _trained(group):
         if run == baseline or not curves.keys() >= {(family, run), (family, baseline)}:
@@ -194,9 +230,9 @@ def _equal_flops(
             for x, cost in costs.items()
         )
         dearer = [x for x, cost in costs.items() if cost > budget]
-        note = f"{dearer[0]} is read before its learning rate has decayed" if dearer else ""
+        early = f"{dearer[0]} is read before its learning rate has decayed" if dearer else ""
         if ours.keys() & theirs.keys():
-            contest = Contest(family, "loss", run, baseline, (ours, theirs), note=note)
+            contest = Contest(family, "loss", run, baseline, (ours, theirs), hindrance=early)
             yield Viewed("equal training FLOPs", (budget, budget), contest)
 
 
@@ -205,27 +241,14 @@ def _loss_after(share: float, curve: Curve) -> float:
     return loss_at(curve, share * curve[-1][0])
 
 
-def _pair_row(judgement: Judgement) -> Row:
-    found, sampled = judgement.difference, judgement.contest.sampled
+def _view_row(view: str, quantities: tuple[float, float], judgement: Judgement) -> Row:
     return {
         **_row(judgement),
-        "p": found.p,
-        "margin": judgement.margin,
-        "p_equivalence": judgement.p_equivalence,
-        "sentences": sampled and sampled.sentences,
-        "sentence_low": sampled and sampled.low,
-        "sentence_high": sampled and sampled.high,
-    }
-
-
-def _view_row(viewed: Viewed, judgement: Judgement) -> Row:
-    return {
-        **_row(judgement),
-        "view": viewed.view,
+        "view": view,
         "first_mean": judgement.means[0],
         "second_mean": judgement.means[1],
-        "quantity": viewed.quantities[0],
-        "second_quantity": viewed.quantities[1],
+        "quantity": quantities[0],
+        "second_quantity": quantities[1],
     }
 
 
@@ -243,7 +266,7 @@ def _row(judgement: Judgement) -> Row:
         "high": found.high,
         "varies": found.varies,
         "p_adjusted": judgement.p_adjusted,
-        "detectable": found.detectable,
+        "detectable": judgement.detectable,
         "verdict": judgement.verdict,
         "reason": judgement.reason,
     }

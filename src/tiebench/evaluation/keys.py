@@ -11,22 +11,28 @@ MODEL = ("config.json", "model.safetensors", "tokenizer.json")
 """Files of a run folder that decide what its states are."""
 
 
-def outcome_key(run_folder: Path, labels_folder: Path, settings: Settings) -> str:
+BASELINES = "baselines.parquet"
+"""What no model reads."""
+
+
+def outcome_key(run_folder: Path, labels_folder: Path, settings: Settings, *others: Path) -> str:
     """A digest by which outcomes are known: other weights, labels or settings give another.
 
     Args:
         run_folder: the model with its tokenizer.
         labels_folder: the prepared label set.
         settings: those of the evaluation.
+        others: further files that it reads.
 
     Raises:
         FileNotFoundError: a file of the model is missing.
     """
-    data = sorted(labels_folder.glob("*.parquet"))
+    data = sorted(x for x in labels_folder.glob("*.parquet") if x.name != BASELINES)
     return digest_of(
         {
             "model": [sha256_of(run_folder / name) for name in MODEL],
             "labels": {path.name: sha256_of(path) for path in data},
+            "others": [sha256_of(path) for path in others],
             "settings": settings.model_dump(mode="json"),
         }
     )

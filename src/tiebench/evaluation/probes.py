@@ -9,7 +9,6 @@ Shapes: `probes`, `layers` (layers of the encoder + 1), `width` (spans * hidden 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tiebench.evaluation.settings import ProbingSettings
+from tiebench.errors import TrainingError
+from tiebench.evaluation.adam import Adam
+from tiebench.evaluation.probing_settings import ProbingSettings
 from tiebench.labels.parts import Part
+from tiebench.model.tensors import generator_of
 
 ROWS_PER_BATCH = 2048
 """Targets predicted at once; changes nothing but memory."""
@@ -165,6 +167,9 @@ def train_probes(
         vectors: `[layers, spans, hidden]` float32.
         parts: examples of `train`, `development` and `test`.
         classes: labels of the task.
+
+    Raises:
+        TrainingError: weights that are not finite.
     """
     allowed = allowed_layers(len(vectors))
     single = {name: held for name, held in allowed.items() if len(held) == 1}
@@ -175,7 +180,7 @@ def train_probes(
     for group in filter(None, (single, mixed)):
         probes = Probes(group, sizes, width, settings.hidden, classes)
         probes.initialize(seed, task).to(vectors.device)
-        outcomes |= _train(probes, vectors, parts, settings, generator_of(seed, task))
+        outcomes |= _train(probes, vectors, parts, settings, generator_of(seed, task), task)
     return {name: outcomes[name] for name in allowed}
 
 
@@ -185,6 +190,7 @@ def _train(
     parts: Mapping[Part, Examples],
     settings: ProbingSettings,
     order: torch.Generator,
+    task: str,
 ) -> dict[str, Outcome]:
     train, names = parts["train"], probes.names
     size = len(train.labels)
@@ -192,7 +198,7 @@ def _train(
     rates = [settings.learning_rate * (MIX_RATE if p is probes.mix else 1) for p in trained]
     adam = Adam(trained)
     answers = train.answers(names)
-    best = torch.full((len(names),), -1.0)
+    best = torch.full((len(names),), -1.0, dtype=torch.float64)
     epochs = [0] * len(names)
     kept = [p.detach().clone() for p in trained]
     updates, done = settings.epochs * math.ceil(size / settings.batch_size), 0
@@ -206,6 +212,13 @@ def _train(
             gradients = torch.autograd.grad(losses / len(rows), trained)
             adam.update(gradients, [rate * (1 - done / updates) for rate in rates])
             done += 1
+        if not all(torch.isfinite(p).all() for p in trained):
+            raise TrainingError(
+                f"probes of {task}",
+                found=f"weights that are not finite in epoch {epoch}",
+                expected="finite values",
+                mend="lower probing.learning_rate",
+            )
         found = predict(probes, vectors, parts["development"].spans)
         right = found == parts["development"].answers(names)
         accuracy = right.double().mean(1).cpu()
@@ -222,33 +235,6 @@ def _train(
         name: Outcome(epochs[row], float(best[row]), weights[row], predictions[row])
         for row, name in enumerate(names)
     }
-
-
-class Adam:
-    """Adam with its usual constants (Kingma and Ba 2015), number by number.
-
-    Torch's own imports the compiler, a second in each of many short processes, and its fused
-    kernel rounds the last few numbers of a tensor in another way: which are last depends on how
-    many probes there are.
-    """
-
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self.parameters, self.step = parameters, 0
-        self.means = [torch.zeros_like(p) for p in parameters]
-        self.squares = [torch.zeros_like(p) for p in parameters]
-
-    @torch.no_grad()
-    def update(self, gradients: Sequence[Tensor], rates: Sequence[float]) -> None:
-        """One step, with a learning rate for each parameter."""
-        self.step += 1
-        shrunk, spread = 1 - 0.9**self.step, math.sqrt(1 - 0.999**self.step)
-        for parameter, gradient, mean, square, rate in zip(
-            self.parameters, gradients, self.means, self.squares, rates, strict=True
-        ):
-            mean.lerp_(gradient, 0.1)
-            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-            scale = square.sqrt().div_(spread).add_(1e-8)
-            parameter.addcdiv_(mean, scale, value=-rate / shrunk)
 
 
 def gather(vectors: Tensor, spans: Tensor) -> Tensor:
@@ -270,9 +256,3 @@ def root_mean_squares(vectors: Tensor, spans: Tensor) -> Tensor:
     squares = torch.linalg.vector_norm(vectors, dim=2).double().square()[:, spans.flatten()]
     sizes = (squares.mean(1) / vectors.shape[2]).sqrt().to(vectors.dtype)
     return torch.where(sizes > 0, sizes, 1.0)
-
-
-def generator_of(seed: int, *names: str) -> torch.Generator:
-    """A generator that depends on these alone."""
-    key = hashlib.sha256("/".join([f"{seed}", *names]).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(key[:8]) >> 1)

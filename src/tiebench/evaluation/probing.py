@@ -6,7 +6,6 @@ a task are trained together on them.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ from tiebench.corpus.tokenizer import load_tokenizer
 from tiebench.errors import DataError, SettingsError
 from tiebench.evaluation.encode import sentence_pieces, span_vectors
 from tiebench.evaluation.keys import outcome_key
+from tiebench.evaluation.outcomes import write_outcomes
 from tiebench.evaluation.probes import CONTROL, MIX, Examples, Outcome, train_probes
-from tiebench.evaluation.settings import ProbingSettings
-from tiebench.files import replacing, write_json
+from tiebench.evaluation.probing_settings import ProbingSettings
+from tiebench.files import write_json
 from tiebench.labels.parts import PARTS
 from tiebench.labels.read import Treebank, read_treebank
 from tiebench.model.lm import load_model
@@ -55,18 +55,24 @@ def probe(params: Params, family: str, run: str, seed: int) -> Path:
         task: {part: choose_targets(treebank, task, part, settings) for part in PARTS}
         for task in settings.tasks
     }
-    every = np.unique(np.concatenate([r for parts in chosen.values() for r in parts.values()]))
-    rows, spans = distinct_spans(treebank, every)
+    # those of all tasks of the label set, so that a task less changes no batch of sentences
+    rows, spans = distinct_spans(treebank, np.arange(len(treebank.targets.task)))
     pieces = sentence_pieces(tokenizer, treebank.sentences.text)
-    vectors = torch.from_numpy(
-        span_vectors(model, pieces, spans, device, f"label set {settings.labels}")
-    ).to(device)
+    found = span_vectors(model, pieces, spans, device, f"label set {settings.labels}")
+    if not np.isfinite(found).all():
+        raise DataError(
+            run_folder,
+            found="states that are not finite",
+            expected="a model with finite weights",
+            mend="train the run anew with a lower learning rate",
+        )
+    vectors = torch.from_numpy(found).to(device)
 
     outcomes: dict[str, dict[str, Outcome]] = {}
     for task in progress(settings.tasks, desc=f"probing {run} s{seed}", unit="task"):
         names = treebank.meta["labels"][task]
         parts = {
-            part: make_examples(treebank, found, names, rows[np.searchsorted(every, found)])
+            part: make_examples(treebank, task, found, rows[found])
             for part, found in chosen[task].items()
         }
         moved = {part: examples.to(device) for part, examples in parts.items()}
@@ -108,9 +114,6 @@ def choose_targets(
 ) -> np.ndarray:
     """Rows of the targets of a task in a part, in order.
 
-    Of the training targets the first `training_targets` in a random order that depends on the
-    task alone, so that every run and seed is trained on the same, and a higher limit only adds.
-
     Raises:
         DataError: there are none.
     """
@@ -124,11 +127,7 @@ def choose_targets(
             expected="some in each part",
             mend="raise labels.*.sentences, lower labels.*.minimum, or leave out the task",
         )
-    if part != "train" or settings.training_targets is None:
-        return rows
-    key = hashlib.sha256(f"training_targets/{task}".encode()).digest()
-    ranked = np.random.default_rng(int.from_bytes(key[:8])).permutation(rows)
-    return np.sort(ranked[: settings.training_targets])
+    return rows
 
 
 def distinct_spans(treebank: Treebank, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -160,22 +159,19 @@ def distinct_spans(treebank: Treebank, rows: np.ndarray) -> tuple[np.ndarray, li
     return numbered, np.split(offsets, bounds)
 
 
-def make_examples(
-    treebank: Treebank, rows: np.ndarray, names: list[str], spans: np.ndarray
-) -> Examples:
-    """Targets with their labels as classes.
+def make_examples(treebank: Treebank, task: str, rows: np.ndarray, spans: np.ndarray) -> Examples:
+    """Targets of a task with their labels as classes.
 
     Args:
-        rows: those of the targets, all of one task.
-        names: labels of the task.
+        rows: those of the targets.
         spans: `[targets, 2]`, from `distinct_spans`.
     """
-    number = {name: index for index, name in enumerate(names)}
+    number = {name: index for index, name in enumerate(treebank.meta["labels"][task])}
 
     def classes(column: np.ndarray) -> torch.Tensor:
         return torch.tensor([number[label] for label in column[rows]])
 
-    used = spans if (spans[:, 1] >= 0).any() else spans[:, :1]
+    used = spans[:, : treebank.meta["spans"][task]]
     targets = treebank.targets
     return Examples(torch.from_numpy(used), classes(targets.label), classes(targets.control))
 
@@ -197,9 +193,6 @@ def _write_outcomes(
     tested: dict[str, np.ndarray],
     outcomes: dict[str, dict[str, Outcome]],
 ) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
     targets, parts = treebank.targets, []
     for task, rows in tested.items():
         names = np.array(treebank.meta["labels"][task], dtype=object)
@@ -215,9 +208,4 @@ def _write_outcomes(
                     "prediction": names[outcome.predictions],
                 }
             )
-    columns: dict[str, Any] = {}
-    for key in parts[0]:
-        values = pa.array(np.concatenate([part[key] for part in parts]))
-        columns[key] = values.dictionary_encode() if pa.types.is_string(values.type) else values
-    with replacing(path) as temporary:
-        parquet.write_table(pa.table(columns), temporary, compression="zstd")
+    write_outcomes(path, {key: np.concatenate([part[key] for part in parts]) for key in parts[0]})

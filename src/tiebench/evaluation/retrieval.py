@@ -23,7 +23,7 @@ from tiebench.corpus.seen import digests, read_seen
 from tiebench.corpus.tokenizer import load_tokenizer
 from tiebench.errors import DataError
 from tiebench.evaluation.encode import sentence_ids, sentence_vectors
-from tiebench.evaluation.settings import RetrievalSettings
+from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.files import replacing, write_json
 from tiebench.model.lm import load_model
 from tiebench.progress import progress

@@ -14,8 +14,8 @@ import numpy as np
 from tiebench.analysis.statistics import bootstrap_interval
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import EVALUATED, Cell, read_outcomes
+from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.evaluation.scoring import Sampled, codes, interval
-from tiebench.evaluation.settings import RetrievalSettings
 from tiebench.progress import progress
 from tiebench.settings import Params
 

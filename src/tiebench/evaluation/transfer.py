@@ -22,11 +22,13 @@ from tiebench import paths
 from tiebench.corpus.seen import digests, read_seen
 from tiebench.corpus.tokenizer import load_tokenizer
 from tiebench.errors import DataError, TrainingError
+from tiebench.evaluation.adam import Adam
 from tiebench.evaluation.classifier import Classifier, pad, score_labels
 from tiebench.evaluation.encode import sentence_ids
 from tiebench.evaluation.keys import outcome_key
-from tiebench.evaluation.settings import TransferSettings
-from tiebench.files import replacing, write_json
+from tiebench.evaluation.outcomes import write_outcomes
+from tiebench.evaluation.transfer_settings import TransferSettings
+from tiebench.files import write_json
 from tiebench.labels.read import Purposes, read_purposes
 from tiebench.model.lm import LanguageModel, load_model
 from tiebench.progress import progress
@@ -83,7 +85,8 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
     data = read_purposes(labels_folder)
     labels, first = sorted(data.meta["labels"]), data.meta["languages"][0]
     check(data, labels_folder, labels, first)
-    seen = read_seen(paths.corpus_folder(group.corpus) / "seen.parquet")
+    texts = paths.corpus_folder(group.corpus) / "seen.parquet"
+    seen = read_seen(texts)
     tokenizer = load_tokenizer(run_folder / "tokenizer.json")
     device = prepare_runtime()
     model = load_model(run_folder)
@@ -106,10 +109,10 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
         "prediction": np.array(labels, dtype=object)[logits.argmax(axis=1)],
         "seen": np.isin(digests(data.text[row] for row in test), seen),
     }
-    _write_outcomes(folder / "outcomes.parquet", columns)
+    write_outcomes(folder / "outcomes.parquet", columns)
     counts = tuned.classifier.parameter_counts()
     summary = {
-        "key": outcome_key(run_folder, labels_folder, settings),
+        "key": outcome_key(run_folder, labels_folder, settings, texts),
         **tuned.best,
         "grid": tuned.grid,
         "parameters": counts["total"],
@@ -126,7 +129,7 @@ def check(data: Purposes, folder: Path, labels: list[str], first: str) -> None:
     Raises:
         DataError: what is missing or unknown.
     """
-    path, mend = folder / "examples.parquet", f"run `dvc repro --force labels@{folder.name}`"
+    path, mend = folder / "examples.parquet", f"run `dvc repro -f labels@{folder.name}`"
     unknown = sorted(set(data.label) - set(labels))
     if unknown:
         known = ", ".join(labels)
@@ -246,20 +249,15 @@ def train_epochs(
 ) -> Iterator[str | None]:
     """Train, and yield after each epoch: None, or what was not finite, which ends the training."""
     groups = group_parameters(classifier)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": held, "weight_decay": WEIGHT_DECAY if kind == "matrices" else 0.0}
-            for kind, held in groups.items()
-        ],
-        lr=rate, betas=BETAS, eps=EPSILON, fused=True,
-    )  # fmt: skip
+    parameters = [p for held in groups.values() for p in held]
+    decays = [WEIGHT_DECAY * (kind == "matrices") for kind, held in groups.items() for _ in held]
+    optimizer = Adam(parameters, decays, BETAS, EPSILON)
     step, steps = 0, sum(map(len, epochs))
     for batches in epochs:
         for rows in batches:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * rate_share(step, steps, settings.warmup_share)
+            now = rate * rate_share(step, steps, settings.warmup_share)
             batch = train.at(rows)
-            optimizer.zero_grad()
+            classifier.zero_grad()
             targets = torch.from_numpy(batch.targets).to(device)
             loss = F.cross_entropy(classifier(pad(batch.ids).to(device)), targets)
             loss.backward()
@@ -268,7 +266,8 @@ def train_epochs(
             if not (math.isfinite(loss.item()) and math.isfinite(float(norm))):
                 yield f"loss {loss.item():g} and gradient norm {float(norm):g} at step {step}"
                 return
-            optimizer.step()
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            optimizer.update(gradients, [now] * len(parameters))
             bar.update(len(rows))
         yield None
 
@@ -277,17 +276,3 @@ def rate_share(step: int, steps: int, warmup_share: float) -> float:
     """Share of the peak learning rate at update `step`, from 0: linear rise, then linear fall."""
     rising = round(warmup_share * steps)
     return (step + 1) / rising if step < rising else (steps - step) / (steps - rising)
-
-
-def _write_outcomes(path: Path, columns: dict[str, np.ndarray]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    arrays = {
-        name: pa.array(values, pa.string()).dictionary_encode()
-        if values.dtype == object
-        else values
-        for name, values in columns.items()
-    }
-    with replacing(path) as temporary:
-        parquet.write_table(pa.table(arrays), temporary, compression="zstd")

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tiebench.analysis.learning_curves import falling
+from tiebench.analysis.learning_curves import Unflattened, unsettled
+from tiebench.analysis.resampling import Sampled, SampledEstimate, bootstrap_difference
 from tiebench.analysis.statistics import (
     LEVEL,
     MINIMUM_SEEDS,
     PairedDifference,
-    SampledEstimate,
-    bootstrap_difference,
     correct,
+    corrected_over,
     equivalence,
     paired_difference,
     shared_seeds,
+    smallest_detectable,
 )
-from tiebench.evaluation.settings import MarginSettings, StatisticsSettings
+from tiebench.evaluation.statistics_settings import MarginSettings, StatisticsSettings
 
 Key = tuple[str, str, str]
 """(family, run, metric)."""
 BySeed = Mapping[int, float]
-Sampled = Mapping[Key, tuple[Any, Any]]
-"""By run and metric: the outcome of each example in the mean over seeds, `[n]`, and the sentence
-of each, `[n]`; the same examples in the same order for all runs."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class Contest:
     """Of the first and the second."""
     sampled: SampledEstimate | None = None
     """The difference over sentences, where the metric has outcomes of examples."""
-    note: str = ""
-    """What to know about it whatever the verdict."""
+    hindrance: str = ""
+    """Why nothing is decided whatever the numbers; empty if something may be."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,10 @@ class Judgement:
     difference: PairedDifference
     """First minus second."""
     p_adjusted: float | None
+    detectable: float | None
+    """At the level of the corrected test."""
     margin: float
-    p_equivalence: float | None
+    p_equivalence_adjusted: float | None
     verdict: str
     """different, equivalent or undecided."""
     reason: str
@@ -96,53 +95,66 @@ def contest_of(
         return None
     over = None
     if all(key in sampled for key in keys):
-        (outcomes, sentences), (baseline, others) = (sampled[key] for key in keys)
-        if list(sentences) != list(others):
+        mine, other = (sampled[key] for key in keys)
+        if list(mine.sentences) != list(other.sentences):
             raise ValueError(f"{first} and {second} have other examples of {metric}")
-        over = bootstrap_difference(outcomes, baseline, sentences)
+        over = bootstrap_difference(mine.values, other.values, mine.sentences, mine.groups)
     return Contest(family, metric, first, second, (ours, theirs), over)
 
 
 def judge(
-    contests: Sequence[Contest],
-    settings: StatisticsSettings,
-    unflattened: Collection[tuple[str, str]],
+    contests: Sequence[Contest], settings: StatisticsSettings, unflattened: Unflattened
 ) -> list[Judgement]:
     """A verdict on each of the contests, whose p values are corrected for their number.
 
     `different`: the corrected p value is below 1 - LEVEL, and the interval over sentences, where
     there is one, is on the same side of zero; this may be a difference within the margin.
-    `equivalent`: else, when the difference is shown to be within the margin. Both need
-    MINIMUM_SEEDS seeds and curves that have flattened.
+    `equivalent`: else, when the corrected p value of equivalence is below 1 - LEVEL, and the
+    interval over sentences, where there is one, within the margin too. Both need MINIMUM_SEEDS
+    seeds and curves that have flattened. Loss and masked accuracy have no outcomes of examples:
+    they are judged over seeds alone.
+
+    The smallest detectable difference is at the level of the corrected test: for `holm` and
+    `bonferroni` that of one test over the number of tests, for `fdr_bh` and `none` that of one.
 
     Args:
         contests: of one family and metric.
         settings: margins and the kind of correction.
-        unflattened: (family, run) whose learning curve still falls.
+        unflattened: the learning curves that are not flat.
     """
     pairs = [shared_seeds(*contest.values) for contest in contests]
+    margins = [margin(contest.metric, settings.margins) for contest in contests]
     differences = [paired_difference(*pair) for pair in pairs]
-    adjusted = correct([found.p for found in differences], settings.correction)
+    raw = [found.p for found in differences]
+    adjusted = correct(raw, settings.correction)
+    tests = corrected_over(raw, settings.correction)
+    within = correct(
+        [equivalence(*pair, limit) for pair, limit in zip(pairs, margins, strict=True)],
+        settings.correction,
+    )
     judgements = []
-    for contest, pair, found, p in zip(contests, pairs, differences, adjusted, strict=True):
-        within = equivalence(*pair, margin(contest.metric, settings.margins))
-        runs = (contest.first, contest.second)
-        fallen = [run for run in runs if (contest.family, run) in unflattened]
-        hindrances = [f"fewer than {MINIMUM_SEEDS} seeds"] * (found.n < MINIMUM_SEEDS)
-        hindrances += [falling(fallen)] if fallen else []
-        verdict, reason = "undecided", "; ".join(hindrances)
-        if not hindrances:
-            verdict, reason = _verdict(found, p, within.p, contest.sampled)
+    for contest, pair, limit, found, p, p_equivalence in zip(
+        contests, pairs, margins, differences, adjusted, within, strict=True
+    ):
+        hindrances = (
+            f"fewer than {MINIMUM_SEEDS} seeds" if found.n < MINIMUM_SEEDS else "",
+            unsettled(contest.family, (contest.first, contest.second), unflattened),
+            contest.hindrance,
+        )
+        verdict, reason = "undecided", "; ".join(filter(None, hindrances))
+        if not reason:
+            verdict, reason = _verdict(found, p, p_equivalence, limit, contest.sampled)
         judgements.append(
             Judgement(
                 contest,
                 (sum(pair[0]) / found.n, sum(pair[1]) / found.n),
                 found,
                 p,
-                within.margin,
-                within.p,
+                smallest_detectable(*pair, tests),
+                limit,
+                p_equivalence,
                 verdict,
-                "; ".join(filter(None, (reason, contest.note))),
+                reason,
             )
         )
     return judgements
@@ -152,16 +164,21 @@ def _verdict(
     found: PairedDifference,
     p: float | None,
     p_equivalence: float | None,
+    limit: float,
     sampled: SampledEstimate | None,
 ) -> tuple[str, str]:
     """The verdict where nothing hinders one, and why it is none."""
     if p is None or p_equivalence is None:
         return "undecided", "the difference is the same in every seed"
-    sentences = sampled is None or sampled.low is None or sampled.sign * found.mean > 0
-    if p < 1 - LEVEL and sentences:
+    same_side = inside = True
+    if sampled is not None and sampled.low is not None and sampled.high is not None:
+        same_side = sampled.sign * found.mean > 0
+        inside = -limit <= sampled.low and sampled.high <= limit
+    differs, alike = p < 1 - LEVEL, p_equivalence < 1 - LEVEL
+    if differs and same_side:
         return "different", ""
-    if p_equivalence < 1 - LEVEL:
+    if alike and inside:
         return "equivalent", ""
-    if not sentences and p < 1 - LEVEL:
-        return "undecided", "the interval over sentences includes zero"
-    return "undecided", "neither a difference nor equivalence is shown"
+    reasons = ["the interval over sentences includes zero"] * differs
+    reasons += ["the interval over sentences passes the margin"] * alike
+    return "undecided", "; ".join(reasons) or "neither a difference nor equivalence is shown"

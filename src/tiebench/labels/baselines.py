@@ -50,10 +50,12 @@ def predict_by_surface(
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
+    from threadpoolctl import threadpool_limits
 
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    model.fit(surface_features(texts), np.array(labels, dtype=object))
-    return [str(label) for label in model.predict(surface_features(tested))]
+    with threadpool_limits(1):  # sums do not depend on the machine's cores
+        model.fit(surface_features(texts), np.array(labels, dtype=object))
+        return [str(label) for label in model.predict(surface_features(tested))]
 
 
 def surface_features(texts: Sequence[str]) -> np.ndarray:

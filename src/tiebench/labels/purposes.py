@@ -102,8 +102,8 @@ def choose(strings: Strings, settings: PurposeSettings, dropped: Dropped) -> lis
     Dropped, in this order: strings of no class (`no_class`); texts that have several classes in a
     language (`ambiguous`); training and development keys in other languages than the first
     (`not_tested`); all but the first of equal texts (`duplicate`); texts of the test part that are
-    trained on or chosen by (`equals_training`); classes with fewer training examples than
-    `minimum` (`rare`); training examples past the limit (`past_limit`).
+    trained on or chosen by (`equals_training`); training examples past the limit (`past_limit`);
+    classes of which fewer than `minimum` are left in training (`rare`).
 
     Args:
         strings: what `clean` returns.
@@ -135,8 +135,8 @@ def choose(strings: Strings, settings: PurposeSettings, dropped: Dropped) -> lis
         else:
             said.add((example.lang, example.normal))
             kept.append(example)
-    kept = _without_rare(kept, settings, dropped)
     kept = _limited(kept, settings, dropped)
+    kept = _without_rare(kept, settings, dropped)
     _check(kept, settings)
     return kept
 

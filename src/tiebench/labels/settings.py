@@ -23,13 +23,14 @@ class LabelSettings(Settings):
     languages: Annotated[list[Language], Field(min_length=1)]
     """Language codes; the first is the one that is trained on."""
     seed: Annotated[int, Field(ge=0)]
-    """Seed of the split, and of the shuffled labels of the control."""
+    """Seed of the split, of what a limit leaves, and of the labels of a control task."""
     development_share: Share
     """Share of the sentences that choose among epochs and learning rates."""
     test_share: Share
     """Share of the sentences that are scored."""
     minimum: Positive
-    """Labels with fewer training examples are dropped from every part, and counted."""
+    """Labels with fewer training examples are dropped from every part, and counted; what is past
+    a limit is no training example."""
 
     @field_validator("languages")
     @classmethod
@@ -45,10 +46,18 @@ class TreebankSettings(LabelSettings):
     kind: Literal["treebank"]
     sentences: Positive | None = None
     """At most this many sentences, chosen by the seed; null for all."""
+    targets: Positive | None = None
+    """At most this many training targets a task, chosen by the seed; null for all."""
     maximum_bytes: Positive
     """Bytes of UTF-8 of a sentence that are kept, whole words of it. A byte-level tokenizer makes
     no more pieces than bytes, so that every model can read the same sentences; targets on words
     past the limit are dropped, and counted."""
+
+    @model_validator(mode="after")
+    def _check(self) -> TreebankSettings:
+        if len(self.languages) > 1:
+            raise ValueError("one language in a treebank: its results are not split by language")
+        return self
 
 
 class PurposeSettings(LabelSettings):

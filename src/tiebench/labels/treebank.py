@@ -6,6 +6,7 @@ tokenizer, and spans are found in it by character. Sentences that say the same a
 
 from __future__ import annotations
 
+import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
@@ -58,6 +59,8 @@ def write_out(
 
     Inflectional groups are tokens like others, joined to the next without a space.
     """
+    # a model's tokenizer normalizes in the same way: positions and bytes are those that it sees
+    tokens = [unicodedata.normalize("NFC", token) for token in tokens]
     pieces = [token + " " * after for token, after in zip(tokens, space_after, strict=True)]
     stops = accumulate(len(piece.encode()) for piece in pieces)
     lengths = [stop - after for stop, after in zip(stops, space_after, strict=True)]
@@ -73,11 +76,11 @@ def choose(
 ) -> tuple[list[Sentence], list[Target]]:
     """Sentences with their parts and targets with both labels, in the source's order.
 
-    Targets dropped: of sentences that were not chosen (`not_selected`); of a training or
-    development sentence in another language than the first (`not_tested`); on words past the limit
+    Targets dropped: of sentences that were not chosen (`not_selected`); on words past the limit
     (`past_limit`); with one span in a task of pairs, such as the root, which the missing span would
-    give away (`no_second_span`); with a label that is seen fewer than `minimum` times in training
-    (`rare`). A sentence of which no word is kept is dropped.
+    give away (`no_second_span`); training targets beyond the number wanted (`not_trained`); with a
+    label that is seen fewer than `minimum` times in what is left of training (`rare`). A sentence
+    of which no word is kept is dropped.
 
     Args:
         records: labelled records.
@@ -101,20 +104,17 @@ def choose(
     targets: list[Target] = []
     for index, (record, sentence) in enumerate(zip(records, written, strict=True)):
         part = parts.get(index)
-        reason = None
-        if sentence.tokens and part is None:
-            reason = "not_selected"
-        elif sentence.lang != settings.languages[0] and part in ("train", "development"):
-            reason = "not_tested"
+        reason = "not_selected" if sentence.tokens and part is None else None
         for target in record["targets"]:
             why = reason or _refusal(target, len(sentence.tokens), pairs)
             if why:
                 dropped[why, target["task"]] += 1
             else:
                 targets.append(_target(target, len(sentences)))
-        if part is not None and reason is None:
+        if part is not None:
             sentences.append(replace(sentence, part=part))
-    _check_sentences(sentences, settings)
+    require_parts(Counter(sentence.part for sentence in sentences), "sentence", settings)
+    targets = _limited(targets, sentences, settings, dropped)
     targets = _without_rare(targets, sentences, settings, dropped)
     return sentences, _with_control(targets, sentences, settings)
 
@@ -153,17 +153,34 @@ def _target(target: dict[str, Any], sentence: int) -> Target:
     )
 
 
-def _check_sentences(sentences: list[Sentence], settings: TreebankSettings) -> None:
-    require_parts(Counter(sentence.part for sentence in sentences), "sentence", settings)
-    tested = {sentence.lang for sentence in sentences if sentence.part == "test"}
-    for lang in settings.languages:
-        if lang not in tested:
-            raise DataError(
-                f"{subject(settings)}, language {lang}",
-                found="no sentence in the test part",
-                expected="at least one",
-                mend="raise test_share or sentences, read more files, or name fewer languages",
-            )
+def _limited(
+    targets: list[Target],
+    sentences: list[Sentence],
+    settings: TreebankSettings,
+    dropped: Dropped,
+) -> list[Target]:
+    """At most `targets` training targets a task, the first by a seeded rank; a higher limit only
+    adds to them."""
+    if settings.targets is None:
+        return targets
+
+    def order(index: int) -> tuple[bytes, int]:
+        target = targets[index]
+        key, where = sentences[target.sentence].key, f"{target.first} {target.second}"
+        return rank(settings.seed, "target", target.task, key, where), index
+
+    removed: set[int] = set()
+    for task in {target.task for target in targets}:
+        training = [
+            index
+            for index, target in enumerate(targets)
+            if target.task == task and sentences[target.sentence].part == "train"
+        ]
+        past = sorted(training, key=order)[settings.targets :]
+        removed.update(past)
+        if past:
+            dropped["not_trained", task] += len(past)
+    return [target for index, target in enumerate(targets) if index not in removed]
 
 
 def _without_rare(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tiebench.model.body import Body
 from tiebench.model.coupling import Coupling
 from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
 from tiebench.model.settings import BodySettings, CouplingSettings
-from tiebench.model.tensors import save_tensors
+from tiebench.model.tensors import generator_of, save_tensors
 from tiebench.schema import Settings, validate
 
 FORMAT = 1
@@ -94,10 +93,8 @@ class LanguageModel(nn.Module):
             if std is None:
                 parameter.fill_(1.0 if self._is_gain(name) else 0.0)
             else:
-                key = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-                generator = torch.Generator().manual_seed(int.from_bytes(key[:8]) >> 1)
-                drawn = torch.empty(parameter.shape).normal_(0.0, std, generator=generator)
-                parameter.copy_(drawn)
+                drawn = torch.empty(parameter.shape)
+                parameter.copy_(drawn.normal_(0.0, std, generator=generator_of(seed, name)))
         return self
 
     def _is_gain(self, name: str) -> bool:

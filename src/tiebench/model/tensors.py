@@ -1,10 +1,12 @@
-"""Writing tensors: whole or not at all, and a full disk is said to be one."""
+"""Drawing tensors from names, and writing them whole or not at all."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
@@ -23,3 +25,9 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
             save_file(tensors, temporary, metadata=metadata)
         except SafetensorError as error:  # the library tells a full disk in words only
             raise OSError(errno.ENOSPC, str(error)) from None
+
+
+def generator_of(seed: int, *names: str) -> torch.Generator:
+    """A generator that depends on seed and names alone, so that nothing shifts another's draw."""
+    key = hashlib.sha256("/".join([f"{seed}", *names]).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(key[:8]) >> 1)

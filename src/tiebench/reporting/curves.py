@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.reporting.naming import capital, direction, plain, task, within
-from tiebench.reporting.plotting import DASHES, MARKERS, legend, new_figure, run_styles
+from tiebench.reporting.naming import BASELINES, capital, direction, task, within
+from tiebench.reporting.plotting import DASHES, LEVELS, MARKERS, legend, new_figure, run_styles
 from tiebench.reporting.results import Pair, Results, Row
 from tiebench.reporting.svg import TEXT
 
@@ -166,13 +166,10 @@ def accuracy_by_probe(results: Results, family: str, labels: str, name: str) -> 
         line(axes, mix, "", style | {"linestyle": ""}, percent=True)
     if not axes.lines:
         return None
-    for row, dash in zip(
-        results.where("label_baselines", labels=labels, task=name, metric="accuracy"),
-        ((0, (1, 1.5)), (0, (4, 1.5, 1, 1.5))), strict=False,
-    ):  # fmt: skip
+    for row in results.where("label_baselines", labels=labels, task=name, metric="accuracy"):
         axes.axhline(
-            100 * float(row["value"]), color=TEXT, linewidth=1, linestyle=dash,
-            label=plain(row["baseline"]),
+            100 * float(row["value"]), color=TEXT, linewidth=1,
+            linestyle=LEVELS[row["baseline"]], label=BASELINES[row["baseline"]],
         )  # fmt: skip
     axes.set_xticks([*layers, len(layers)], [*map(str, layers), "mix"])
     axes.margins(x=0.08)

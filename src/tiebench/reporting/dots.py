@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiebench.reporting.curves import line
-from tiebench.reporting.naming import capital, language, metric_name, plain, unit
+from tiebench.reporting.naming import BASELINES, capital, language, metric_name, unit
 from tiebench.reporting.plotting import (
     COLOURS,
     GREY,
+    LEVELS,
     WIDTH,
     legend,
     new_figure,
@@ -59,7 +60,7 @@ def transfer_by_language(results: Results, family: str, labels: str, metric: str
     (axes,) = figure.axes
     if metric == "excess":
         axes.axhline(0, color=TEXT, linewidth=0.8)
-    for dash, baseline in (("-", "surface"), ((0, (1, 1.2)), "majority")):
+    for baseline in ("surface", "majority"):
         for x, code in enumerate(columns if metric == "accuracy" else ()):
             row = results.one(
                 "label_baselines", labels=labels, language=code, baseline=baseline,
@@ -68,7 +69,7 @@ def transfer_by_language(results: Results, family: str, labels: str, metric: str
             if row:
                 axes.hlines(
                     100 * float(row["value"]), x - 0.42, x + 0.42, color=TEXT, linewidth=1.1,
-                    linestyle=dash, label="_" if x else f"{plain(baseline)} baseline",
+                    linestyle=LEVELS[baseline], label="_" if x else BASELINES[baseline],
                 )  # fmt: skip
     for old in figure.legends:
         old.remove()

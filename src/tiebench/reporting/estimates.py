@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from tiebench.analysis.statistics import LEVEL, MINIMUM_SEEDS, POWER, PairedDifference
-from tiebench.reporting.naming import capital, joined, number, percent, within
+from tiebench.reporting.naming import capital, joined, number, percent, signed, within
 from tiebench.reporting.results import Results, Row
 
 PERCENT = f"{100 * LEVEL:g}%"
 DETECTABLE = (
     "Smallest detectable: the true difference that this number of seeds finds with power "
     f"{POWER:g} at the observed standard deviation."
+)
+
+CORRECTED = (
+    "Smallest detectable: the true difference that this number of seeds finds with power "
+    f"{POWER:g} at the level of the corrected test and the observed standard deviation."
+)
+FEW = (
+    f"runs with fewer than {MINIMUM_SEEDS} seeds, and curves that have not flattened, carry no "
+    "verdict"
 )
 
 CUT = "An accuracy's interval that would pass 0 or 100% is given by its ends, cut there."
@@ -93,11 +102,16 @@ def points(found: PairedDifference, digits: int = 1) -> str:
     return text
 
 
-def against_controls(results: Results, table: str, family: str, **cells: str) -> list[str]:
-    """Trained runs against their untrained controls, paired by seed: who is above, who is not.
+def against_controls(
+    results: Results, table: str, family: str, **cells: str
+) -> tuple[list[str], list[str]]:
+    """Trained runs against their untrained controls, paired by seed.
 
     Args:
         table, cells: the values of a long table that are shares of 1, one per run and seed.
+
+    Returns:
+        Those shown to be above their control, and those that are not, with their differences.
     """
     above: list[str] = []
     other: list[str] = []
@@ -107,13 +121,27 @@ def against_controls(results: Results, table: str, family: str, **cells: str) ->
         )
         if found:
             text = f"{results.called(family, row['run'])} {points(found)}"
-            (above if found.sign > 0 and found.n >= MINIMUM_SEEDS else other).append(text)
-    sentences = []
-    if above:
-        sentences.append(f"above the untrained control, in points: {joined(above)}")
-    if other:
-        sentences.append(f"not shown to be above the untrained control: {joined(other)}")
-    return sentences
+            (above if standing(found) == "above" else other).append(text)
+    return above, other
+
+
+def standing(found: PairedDifference) -> str:
+    """What a difference over seeds shows: above, below, or neither."""
+    if found.n < MINIMUM_SEEDS:
+        return f"in the mean over {seeds_of(found.n)}, without a claim, {direction_of(found.mean)}"
+    if found.sign:
+        return "above" if found.sign > 0 else "below"
+    return "not shown to be above"
+
+
+def direction_of(size: float) -> str:
+    """above, below, or equal to."""
+    return "above" if size > 0 else "below" if size < 0 else "equal to"
+
+
+def seeds_of(count: int) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{count} seed{'s' * (count != 1)}"
 
 
 def differences(
@@ -125,50 +153,54 @@ def differences(
     scale: float = 1.0,
     where: str = "",
 ) -> list[str]:
-    """Sentences on how runs differ from the baseline.
+    """One finding on how runs differ from the baseline; none where none differs from itself.
 
     Args:
         held: a row of the summary by run.
         unit, digits, scale: how a difference is shown.
-        where: start of each sentence, such as `at the last layer`.
+        where: its start, such as `at the last layer`.
     """
-    baseline = results.called(family, results.baseline(family))
-    shown, unclear, few, same = [], [], [], []
+    shown: list[str] = []
+    unclear: list[str] = []
+    few: dict[int, list[str]] = {}
+    same: list[str] = []
     for run, row in held.items():
         if not row["difference"]:
             continue
-        name, size = results.called(family, run), scale * float(row["difference"])
-        seeds = int(row["seeds"])
-        text = f"{name} {abs(size):.{digits}f} {unit} {'above' if size > 0 else 'below'}"
+        name, size, seeds = results.called(family, run), float(row["difference"]), int(row["seeds"])
+        text = f"{name} {abs(scale * size):.{digits}f} {unit} {direction_of(size)}"
+        if row["difference_low"]:
+            ends = (signed(row[f"difference_{end}"], digits, scale) for end in ("low", "high"))
+            needed = number(row["detectable"], digits, scale)
+            text += f" ({' to '.join(ends)}; smallest detectable {needed})"
         if not size and not row["difference_low"]:
             same.append(name)
         elif seeds < MINIMUM_SEEDS:
-            few.append(text)
+            few.setdefault(seeds, []).append(text)
         elif not row["difference_low"]:
             shown.append(f"{text} (the same in every seed)")
+        elif float(row["difference_low"]) > 0 or float(row["difference_high"]) < 0:
+            shown.append(text)
         else:
-            low, high = (scale * float(row[f"difference_{end}"]) for end in ("low", "high"))
-            text += f" ({low:+.{digits}f} to {high:+.{digits}f})"
-            if low > 0 or high < 0:
-                shown.append(text)
-            else:
-                needed = number(row["detectable"], digits, scale)
-                unclear.append(f"{text}, where {needed} would have been found")
-    start = f"{where}, " if where else ""
-    sentences = []
-    if shown:
-        sentences.append(f"{start}against {baseline}, paired by seed: {joined(shown)}.")
-    if unclear:
-        sentences.append(
-            f"{start}no difference from {baseline} is shown for {joined(unclear)} with power "
-            f"{POWER:g} at the observed standard deviation."
-        )
-    if same:
-        sentences.append(f"{start}no difference from {baseline}: {joined(same)}, in every seed.")
-    if few:
-        those = f"{seeds} seeds are" if seeds > 1 else "one seed is"
-        sentences.append(
-            f"{start}{those} too few to decide; the differences from {baseline} are, without "
-            f"a claim: {joined(few)}."
-        )
-    return [capital(sentence) for sentence in sentences]
+            unclear.append(text)
+    parts = [joined(shown)] if shown else []
+    parts += [f"no difference is shown for {joined(unclear)}"] if unclear else []
+    parts += [f"no difference in any seed for {joined(same)}"] if same else []
+    parts += (
+        f"in the mean over {seeds_of(seeds)}, without a claim, {joined(said)}"
+        for seeds, said in few.items()
+    )
+    if not parts:
+        return []
+    start = f"{where}, against" if where else "against"
+    text = f"{start} {results.called(family, results.baseline(family))}: {'; '.join(parts)}."
+    return [capital(f"{text} {single(results, family)}".strip())]
+
+
+def single(results: Results, family: str) -> str:
+    """What the intervals of `differences` are not, and where verdicts stand."""
+    if len(results.seeds(family)) == 1:
+        return ""
+    text = "Single intervals, paired by seed and not corrected for their number"
+    verdicts = any(results.where("pairs", family=family))
+    return f"{text}; verdicts: see Differences between runs." if verdicts else f"{text}."

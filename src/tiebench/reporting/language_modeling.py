@@ -52,13 +52,16 @@ def section(results: Results, family: str, title: str) -> Section:
             partial(dots.loss_by_language, results, family),
         ),
     ]
+    told = findings(results, family)
+    rates = [shared_rate(results, x) for x in (results.trained(family),) if x]
     by_group = (loss_by_group(results, family, group) for group in ("bin", "language"))
     return Section(
         f"{family}-language-modeling",
         f"Language modeling{title}",
-        findings(results, family),
+        told,
         shown,
         [losses(results, family), *filter(None, by_group)],
+        [rate for rate in rates if rate not in told],
     )
 
 
@@ -76,7 +79,7 @@ def _start(results: Results, family: str) -> str:
 
 
 def findings(results: Results, family: str) -> list[str]:
-    """What was learned, under which rate, and how the runs differ from the baseline."""
+    """The best run, how the runs differ from the baseline, and what that does not say."""
     trained = results.trained(family)
     losses = {row["run"]: results.summary(family, row["run"], "loss") for row in trained}
     held = {run: row for run, row in losses.items() if row is not None}
@@ -86,12 +89,13 @@ def findings(results: Results, family: str) -> list[str]:
     assert unigram is not None
     best = min(held, key=lambda run: float(held[run]["mean"]))
     gap = float(unigram["mean"]) - float(held[best]["mean"])
-    sentences = [
+    first = (
         f"After {amount(float(trained[0]['tokens']))} tokens the lowest validation loss is that of "
         f"{results.called(family, best)}, {value(held[best], 3)} nats per predicted token, "
         f"{abs(gap):.2f} {'below' if gap > 0 else 'above'} what token frequencies of each "
         f"language alone give ({number(unigram['mean'], 2)})."
-    ]
+    )
+    caveat = shared_rate(results, trained)
     above = [
         results.called(family, run)
         for run, row in held.items()
@@ -99,12 +103,11 @@ def findings(results: Results, family: str) -> list[str]:
     ]
     if above:
         verb = "has" if len(above) == 1 else "have"
-        sentences.append(
+        caveat = (
             f"{capital(joined(above))} {verb} not passed the unigram loss: at this budget "
             "the comparison says nothing about what these couplings can learn."
         )
-    sentences.append(shared_rate(results, trained))
-    return sentences + differences(results, family, held, "nats", 3)
+    return [first, *differences(results, family, held, "nats", 3), caveat]
 
 
 def shared_rate(results: Results, trained: list[Row]) -> str:

@@ -107,6 +107,11 @@ def unit(metric: str) -> tuple[str, float, int]:
     return "points", 100.0, 1
 
 
+def better(metric: str) -> int:
+    """The sign of a difference that is to the advantage of the first run: -1 for losses."""
+    return -1 if unit(metric)[0] != "points" else 1
+
+
 def task(name: str) -> str:
     """`upos` as `part of speech`; an unknown task as words."""
     return TASKS.get(name, plain(name))

@@ -46,10 +46,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: findings first, then figures, then tables."""
+    """A part of the page: findings first, then figures, then tables, then `notes`, collapsed."""
 
     anchor: str
     title: str
     findings: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)

@@ -11,6 +11,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)))
 GREY, DARK_GREY = "#8a8f96", "#5f656d"
 """Untrained runs, and what is not in question."""
+LEVELS = {"majority": (0, (1, 1.5)), "word_type": (0, (4, 1.5, 1, 1.5)), "surface": "-"}
+"""Line of each baseline."""
 
 WIDTH, HEIGHT = 4.7, 3.2
 """Inches: text is legible at the width of a phone, and two stand side by side on a desktop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tiebench.analysis.statistics import MINIMUM_SEEDS, PairedDifference
 from tiebench.reporting import curves, label_sets
 from tiebench.reporting.estimates import (
     CUT,
@@ -11,10 +12,14 @@ from tiebench.reporting.estimates import (
     against_controls,
     both,
     differences,
+    direction_of,
     over,
     percent_and_sampled,
     points,
+    seeds_of,
+    single,
     spread,
+    standing,
 )
 from tiebench.reporting.naming import (
     BASELINES,
@@ -23,6 +28,7 @@ from tiebench.reporting.naming import (
     number,
     percent,
     probe,
+    signed,
     task,
     with_interval,
 )
@@ -30,6 +36,11 @@ from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
 
 MIX = {"probe": "mix", "metric": "accuracy"}
+UNTRAINED = (
+    "Layer 0 of an untrained encoder does well because its vectors, though random, are distinct: "
+    "they identify the pieces of the word, and a probe can learn words by heart, which selectivity "
+    "measures."
+)
 
 
 def section(results: Results, family: str, title: str) -> Section:
@@ -39,8 +50,8 @@ def section(results: Results, family: str, title: str) -> Section:
         Figure(
             f"{family}_probing_{name}",
             f"{capital(task(name))}: test accuracy of a probe on each layer alone and on a learnt "
-            f"mix of all layers. {spread(results, family, 'Bands and bars')} Dotted: the most "
-            "frequent label; dash-dotted: the most frequent label of the word type.",
+            f"mix of all layers. {spread(results, family, 'Bands and bars')} Dotted: "
+            f"{BASELINES['majority']}; dash-dotted: {BASELINES['word_type']}. {UNTRAINED}",
             partial(curves.accuracy_by_probe, results, family, labels, name),
         )
         for name in names
@@ -65,6 +76,7 @@ def section(results: Results, family: str, title: str) -> Section:
             *label_sets.treebank_tables(results, labels),
             every_probe(results, family, labels, names),
         ],
+        notes(results, family),
     )
 
 
@@ -75,15 +87,25 @@ def probed(results: Results, family: str) -> tuple[str, list[str]]:
 
 
 def findings(results: Results, family: str) -> list[str]:
-    """By task the best run against control and baselines; then the couplings, and the layers."""
+    """The best trained run against control and baselines, the couplings, and what probes learn."""
     labels, names = probed(results, family)
-    trained = results.trained(family)
-    if not trained:
-        return [label_sets.treebank(results, labels), "No run of this report is trained."]
+    held = {name: _accuracies(results, family, labels, name) for name in names}
+    held = {name: accuracy for name, accuracy in held.items() if accuracy}
+    if not held:
+        return ["No run of this report is trained."]
+    return [
+        _against_control(results, family, labels, held),
+        *_couplings(results, family, held),
+        _caveat(results, family, labels, held),
+    ]
+
+
+def notes(results: Results, family: str) -> list[str]:
+    """What is probed for, every task at length, and the layers."""
+    labels, names = probed(results, family)
     sentences = [label_sets.treebank(results, labels)]
     for name in names:
-        held = {row["run"]: results.probes(family, row["run"], labels, name) for row in trained}
-        accuracy = {run: found["mix"] for run, found in held.items() if "mix" in found}
+        accuracy = _accuracies(results, family, labels, name)
         if accuracy:
             sentences.append(_task(results, family, labels, name, accuracy))
             sentences += _not_above(results, family, labels, name, accuracy)
@@ -93,34 +115,137 @@ def findings(results: Results, family: str) -> list[str]:
     return [*sentences, *_layers(results, family, labels, names)]
 
 
+def _accuracies(results: Results, family: str, labels: str, name: str) -> dict[str, Row]:
+    """By trained run, the accuracy of its mix in a task."""
+    held = {
+        row["run"]: results.probes(family, row["run"], labels, name)
+        for row in results.trained(family)
+    }
+    return {run: found["mix"] for run, found in held.items() if "mix" in found}
+
+
+def _best(accuracy: dict[str, Row]) -> str:
+    return max(accuracy, key=lambda run: float(accuracy[run]["mean"]))
+
+
+def _against_control(
+    results: Results, family: str, labels: str, held: dict[str, dict[str, Row]]
+) -> str:
+    """By task: how the best trained run stands to its control, then to the baselines."""
+    relations: dict[str, list[str]] = {}
+    levels = []
+    for name, accuracy in held.items():
+        best = _best(accuracy)
+        found = _minus_control(results, family, best, labels, name)
+        if found:
+            size = f"{task(name)} ({points(found)} points)"
+            relations.setdefault(standing(found), []).append(size)
+        mean = float(accuracy[best]["mean"])
+        against = [
+            f"{direction_of(mean - float(row['value']))} the {BASELINES[row['baseline']]} "
+            f"({number(row['value'], 1, 100)}%)"
+            for row in results.where("label_baselines", labels=labels, task=name, metric="accuracy")
+        ]
+        text = f"{task(name)} {100 * mean:.1f}% for {results.called(family, best)}"
+        levels.append(", ".join([text, joined(against)]) if against else text)
+    if not relations:
+        return f"The best trained run in the mean: {'; '.join(levels)}."
+    even = "above" not in relations
+    said = (f"{relation} its untrained control in {joined(x)}" for relation, x in relations.items())
+    return (
+        f"Read off frozen states by a small classifier, {'even ' if even else ''}the best trained "
+        f"run is {'; '.join(said)}. In the mean: {'; '.join(levels)}."
+    )
+
+
+def _couplings(results: Results, family: str, held: dict[str, dict[str, Row]]) -> list[str]:
+    """In which tasks an interval against the baseline excludes zero; all are in the notes."""
+    compared = {
+        (run, name): row
+        for name, accuracy in held.items()
+        for run, row in accuracy.items()
+        if row["difference"]
+    }
+    if not compared:
+        return []
+    shown = [
+        f"{results.called(family, run)} {signed(row['difference'], 1, 100)} in {task(name)} "
+        f"(smallest detectable {number(row['detectable'], 1, 100)})"
+        for (run, name), row in compared.items()
+        if int(row["seeds"]) >= MINIMUM_SEEDS
+        and row["difference_low"]
+        and (float(row["difference_low"]) > 0 or float(row["difference_high"]) < 0)
+    ]
+    few = min(int(row["seeds"]) for row in compared.values())
+    baseline = results.called(family, results.baseline(family))
+    if few < MINIMUM_SEEDS:
+        text = f"{seeds_of(few)} decide nothing between the couplings; the notes have the numbers."
+        return [capital(text if few > 1 else text.replace("decide", "decides"))]
+    text = (
+        f"against {baseline}, {len(shown)} of {len(compared)} differences by run and task have an "
+        "interval over seeds without zero"
+    )
+    text += f", in points: {joined(shown)}." if shown else "."
+    return [capital(f"{text} {single(results, family)}".strip())]
+
+
+def _caveat(results: Results, family: str, labels: str, held: dict[str, dict[str, Row]]) -> str:
+    """That the best run is picked after the fact, and what its probes learn by heart."""
+    said = []
+    for name, accuracy in held.items():
+        row = _measure(results, family, _best(accuracy), labels, name, "selectivity")
+        if row:
+            said.append(f"{task(name)}, {_selectivity(row)}")
+    text = "The best trained run is picked on the test targets that it is scored on."
+    if said:
+        text += (
+            " The same probe on control labels, which are drawn per word and can only be learnt "
+            f"by heart: {'; '.join(said)}."
+        )
+    return text
+
+
+def _selectivity(row: Row) -> str:
+    """How far the accuracy is above that on control labels, or below it."""
+    size = 100 * float(row["mean"])
+    text = f"it is {abs(size):.1f} points {direction_of(size)} that"
+    if row["low"]:
+        text += f" ({signed(row['low'], 1, 100)} to {signed(row['high'], 1, 100)})"
+    return text
+
+
+def _minus_control(
+    results: Results, family: str, run: str, labels: str, name: str
+) -> PairedDifference | None:
+    control = results.run(family, run)["control"]
+    if not control:
+        return None
+    return results.paired("probing", family, run, control, labels=labels, task=name, **MIX)
+
+
 def _task(results: Results, family: str, labels: str, name: str, accuracy: dict[str, Row]) -> str:
     """The best trained run: its accuracy, its control, the baselines and the control task."""
-    best = max(accuracy, key=lambda run: float(accuracy[run]["mean"]))
+    best = _best(accuracy)
     drawn = sentences_of(results, family, best, labels, name, "mix")
     text = (
         f"{capital(task(name))}: the best trained run in the mean is "
         f"{results.called(family, best)}, {both(accuracy[best], drawn)}"
     )
     control = results.run(family, best)["control"]
-    found = control and results.paired(
-        "probing", family, best, control, labels=labels, task=name, **MIX
-    )
+    found = _minus_control(results, family, best, labels, name)
     if found:
         text += (
             f"; that minus its control, {results.called(family, control)}: {points(found)} points"
         )
     levels = [
-        f"{number(row['value'], 1, 100)}% {BASELINES.get(row['baseline'], row['baseline'])}"
+        f"{number(row['value'], 1, 100)}% {BASELINES[row['baseline']]}"
         for row in results.where("label_baselines", labels=labels, task=name, metric="accuracy")
     ]
     if levels:
         text += f"; baselines: {joined(levels)}"
-    row = results.one(
-        "probing_summary", family=family, run=best, labels=labels, task=name,
-        metric="selectivity",
-    )  # fmt: skip
+    row = _measure(results, family, best, labels, name, "selectivity")
     if row:
-        text += f"; {number(row['mean'], 1, 100)} points above the same probe on control labels"
+        text += f"; against the same probe on control labels, {_selectivity(row)}"
     return f"{text}."
 
 
@@ -128,8 +253,9 @@ def _not_above(
     results: Results, family: str, labels: str, name: str, accuracy: dict[str, Row]
 ) -> list[str]:
     """Trained runs not shown to be above their control, or not above a baseline in the mean."""
-    said = against_controls(results, "probing", family, labels=labels, task=name, **MIX)
-    sentences = [f"{capital(task(name))}, {x}." for x in said if x.startswith("not")]
+    _, other = against_controls(results, "probing", family, labels=labels, task=name, **MIX)
+    start = f"{capital(task(name))}, not shown to be above the untrained control, in points:"
+    sentences = [f"{start} {joined(other)}."] if other else []
     for level in results.where("label_baselines", labels=labels, task=name, metric="accuracy"):
         below = [
             f"{results.called(family, run)} ({number(row['mean'], 1, 100)}%)"
@@ -137,7 +263,7 @@ def _not_above(
             if float(row["mean"]) <= float(level["value"])
         ]
         if below:
-            words = BASELINES.get(level["baseline"], level["baseline"])
+            words = BASELINES[level["baseline"]]
             sentences.append(
                 f"{capital(task(name))}, in the mean not above the baseline of the {words} "
                 f"({number(level['value'], 1, 100)}%): {joined(below)}."
@@ -196,9 +322,7 @@ def headline(results: Results, family: str, labels: str, names: list[str]) -> Ta
             accuracy = find("accuracy")
             if accuracy is None:
                 continue
-            found = row["control"] and results.paired(
-                "probing", family, run, row["control"], labels=labels, task=name, **MIX
-            )
+            found = _minus_control(results, family, run, labels, name)
             drawn = sentences_of(results, family, run, labels, name, "mix")
             rows.append(
                 [
@@ -218,7 +342,7 @@ def headline(results: Results, family: str, labels: str, names: list[str]) -> Ta
                 ]
             )
         rows += (
-            [task(name), BASELINES.get(baseline, baseline), *cells, "", "", ""]
+            [task(name), BASELINES[baseline], *cells, "", "", ""]
             for baseline, cells in label_sets.baselines(results, labels, name).items()
         )
     caption = (

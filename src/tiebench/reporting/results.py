@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tiebench.analysis.statistics import PairedDifference, paired_difference
+from tiebench.analysis.statistics import PairedDifference, paired_difference, shared_seeds
 from tiebench.analysis.tables import read_table
 
 Row = dict[str, str]
@@ -84,13 +85,19 @@ class Results:
         return same[0]["run"] if row["matches"] and same else run
 
     def short(self, family: str, run: str) -> str:
-        """As `called`, with a matched run as its coupling with a wider or narrower body."""
+        """As `called`, with a matched run as its coupling with a wider or narrower feed-forward."""
         main = self.unmatched(family, run)
         if main == run:
             return self.called(family, run)
         widths = (int(self.run(family, x)["feedforward_width"]) for x in (run, main))
         kind = "wider" if next(widths) > next(widths) else "narrower"
-        return f"{self.called(family, main)} ({kind} body)"
+        return f"{self.called(family, main)} ({kind} feed-forward)"
+
+    def reason(self, family: str, text: str) -> str:
+        """A reason in words, with its runs as they are `called`."""
+        names = {row["run"] for row in self.where("runs", family=family)}
+        parts = re.split(r"(\W+)", text)
+        return "".join(self.called(family, x) if x in names else x.replace("_", " ") for x in parts)
 
     def seeds(self, family: str) -> list[str]:
         """The seeds that every main run of a family has."""
@@ -113,18 +120,15 @@ class Results:
         self, table: str, family: str, first: str, second: str, **cells: str
     ) -> PairedDifference | None:
         """The difference between two runs over the seeds they share, from a long table."""
-        held = [
+        values, others = (
             {
-                row["seed"]: float(row["value"])
+                int(row["seed"]): float(row["value"])
                 for row in self.where(table, family=family, run=run, **cells)
             }
             for run in (first, second)
-        ]
-        shared = [seed for seed in held[0] if seed in held[1]]
-        if not shared:
-            return None
-        first_values, second_values = ([by_seed[seed] for seed in shared] for by_seed in held)
-        return paired_difference(first_values, second_values)
+        )
+        shared = shared_seeds(values, others)
+        return paired_difference(*shared) if shared[0] else None
 
     def one(self, table: str, **cells: str) -> Row | None:
         """The first row of a table with these cells, None without any."""

@@ -12,6 +12,7 @@ from tiebench.reporting.estimates import (
     accuracy,
     both,
     differences,
+    direction_of,
     over,
     sampled,
 )
@@ -83,26 +84,23 @@ def section(results: Results, family: str, title: str) -> Section:
         findings(results, family),
         shown,
         [headline(results, family, first), variants(results, family)],
+        notes(results, family),
     )
 
 
 def findings(results: Results, family: str) -> list[str]:
-    """The best trained run against every control, what reverses it, and the last layers."""
+    """The best trained run against every control, the couplings, and what to hold against it."""
     pair, (distance, offset) = results.pairs[0], results.protocol
     trained = results.trained(family)
     if not trained:
         return ["No run of this report is trained."]
     best = results.chosen(family, pair)
-    top = max((row["run"] for row in trained), key=lambda run: _mean(best[run]))
-    layer, row = best[top]
-    drawn = results.sentences(family, top, pair)[layer]
-    fitted = ", on which the offset is fitted too" if offset == "scored_pairs" else ""
-    sentences = [
+    top, layer, drawn = _top(results, family, best)
+    first = (
         f"{direction(*pair[1:])}, with {DISTANCES[distance]} and {OFFSETS[offset]}: the best "
         f"trained run is {results.called(family, top)} at layer {layer}, "
-        f"{both(row, drawn)}. Run and layer were picked "
-        f"on the same pairs that are scored{fitted}."
-    ]
+        f"{both(best[top][1], drawn)}."
+    )
     controls = [
         (f"{results.called(family, run)} (its best layer is {best[run][0]})", best[run][1])
         for run in best
@@ -112,49 +110,73 @@ def findings(results: Results, family: str) -> list[str]:
     controls += [("bags of tokens", bag)] if bag else []
     if controls:
         against = (
-            f"{_relation(float(row['mean']) - float(control['mean']))} {words}, "
+            f"{direction_of(_mean(best[top]) - float(control['mean']))} {words}, "
             f"{number(control['mean'], 1, 100)}%{_inside(control, drawn)}"
             for words, control in controls
         )
-        sentences.append(f"In the mean that is {'; '.join(against)}.")
-    last = results.chosen(family, pair, last=True)
-    for where, chosen in (("best", best), ("last", last)):
-        sentences += _below_controls(results, family, trained, chosen, where)
-    sentences += _reversals(results, family, trained, best)
-    sentences += _separate(results, family, top, layer)
+        first += f" In the mean that is {'; '.join(against)}."
     metric = "_".join(("retrieval", *pair, "last"))
     found = {row["run"]: results.summary(family, row["run"], metric) for row in trained}
     held = {run: row for run, row in found.items() if row is not None}
-    return sentences + differences(
+    couplings = differences(
         results, family, held, "points", 1, 100.0, where="at the last layer"
     )
+    fitted = ", on which the offset is fitted too" if offset == "scored_pairs" else ""
+    caveat = f"Run and layer were picked on the same pairs that are scored{fitted}."
+    last = results.chosen(family, pair, last=True)
+    below = [
+        f"at the {where} layer {joined(said)}"
+        for where, chosen in (("best", best), ("last", last))
+        if (said := _below_controls(results, family, trained, chosen))
+    ]
+    if below:
+        caveat = f"In the mean not above the untrained control: {'; '.join(below)}. {caveat}"
+    return [first, *couplings, caveat]
+
+
+def notes(results: Results, family: str) -> list[str]:
+    """What other distances and offsets reverse, and the pairs that no identical token helps."""
+    trained = results.trained(family)
+    if not trained:
+        return []
+    best = results.chosen(family, results.pairs[0])
+    last = results.chosen(family, results.pairs[0], last=True)
+    top, layer, _ = _top(results, family, best)
+    controlled = any(row["control"] for row in trained)
+    above = [
+        f"At the {where} layers every trained run is in the mean above its untrained control."
+        for where, chosen in (("best", best), ("last", last))
+        if controlled and not _below_controls(results, family, trained, chosen)
+    ]
+    return [
+        *above,
+        *_reversals(results, family, trained, best),
+        *_separate(results, family, top, layer),
+    ]
+
+
+def _top(results: Results, family: str, best: Chosen) -> tuple[str, str, Row]:
+    """The best trained run, its best layer, and its interval over sentences there."""
+    top = max((row["run"] for row in results.trained(family)), key=lambda run: _mean(best[run]))
+    layer = best[top][0]
+    return top, layer, results.sentences(family, top, results.pairs[0])[layer]
 
 
 def _mean(chosen: tuple[str, Row]) -> float:
     return float(chosen[1]["mean"])
 
 
-def _relation(difference: float) -> str:
-    return "above" if difference > 0 else "below" if difference < 0 else "equal to"
-
-
 def _below_controls(
-    results: Results, family: str, trained: list[Row], chosen: Chosen, where: str
-) -> Iterator[str]:
-    """Every trained run that is not above its control, at the best layers or at the last."""
-    held = [row for row in trained if row["control"]]
-    below = [
+    results: Results, family: str, trained: list[Row], chosen: Chosen
+) -> list[str]:
+    """Every trained run that is not above its control in the mean."""
+    return [
         f"{results.called(family, row['run'])} ({number(chosen[row['run']][1]['mean'], 1, 100)}% "
         f"against {number(chosen[row['control']][1]['mean'], 1, 100)}% of "
         f"{results.called(family, row['control'])})"
-        for row in held
-        if _mean(chosen[row["run"]]) <= _mean(chosen[row["control"]])
+        for row in trained
+        if row["control"] and _mean(chosen[row["run"]]) <= _mean(chosen[row["control"]])
     ]
-    if below:
-        start = f"At their {where} layers, in the mean not above the untrained control"
-        yield f"{start}: {joined(below)}."
-    elif held:
-        yield f"At the {where} layers every trained run is in the mean above its untrained control."
 
 
 def _reversals(results: Results, family: str, trained: list[Row], best: Chosen) -> Iterator[str]:
@@ -167,8 +189,8 @@ def _reversals(results: Results, family: str, trained: list[Row], best: Chosen) 
         here = results.chosen(family, pair, distance=other[0], offset=other[1])
         turned = []
         for run, control in ((row["run"], row["control"]) for row in trained if row["control"]):
-            before = _relation(_mean(best[run]) - _mean(best[control]))
-            after = _relation(_mean(here[run]) - _mean(here[control]))
+            before = direction_of(_mean(best[run]) - _mean(best[control]))
+            after = direction_of(_mean(here[run]) - _mean(here[control]))
             if before != after:
                 turned.append(
                     f"{results.called(family, run)} is {after} {results.called(family, control)} "

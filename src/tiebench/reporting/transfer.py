@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
+from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import dots, label_sets
 from tiebench.reporting.estimates import (
     CUT,
@@ -12,9 +14,13 @@ from tiebench.reporting.estimates import (
     against_controls,
     both,
     differences,
+    direction_of,
     over,
     percent_and_sampled,
+    points,
+    seeds_of,
     spread,
+    standing,
 )
 from tiebench.reporting.naming import (
     BASELINES,
@@ -41,8 +47,8 @@ def section(results: Results, family: str, title: str) -> Section:
     shown = [
         Figure(
             f"{family}_transfer",
-            "Test accuracy by language after fine-tuning on the first one alone. Short lines: the "
-            f"surface baseline, dotted the most frequent label. {bars}",
+            "Test accuracy by language after fine-tuning on the first one alone. Short lines: "
+            f"{BASELINES['surface']}; dotted: {BASELINES['majority']}. {bars}",
             partial(dots.transfer_by_language, results, family, labels, "accuracy"),
         ),
         Figure(
@@ -63,42 +69,121 @@ def section(results: Results, family: str, title: str) -> Section:
             fine_tuning(results, family, labels),
             *label_sets.purposes_tables(results, labels),
         ],
+        notes(results, family, labels),
     )
 
 
 def findings(results: Results, family: str, labels: str) -> list[str]:
-    """The task; the best run against baseline and control; what is not above them; couplings."""
-    trained = results.trained(family)
-    find = partial(results.transferred, family, labels=labels)
-    found = {row["run"]: find(row["run"], code="others", metric="accuracy") for row in trained}
-    held = {run: row for run, row in found.items() if row is not None}
-    sentences = [label_sets.purposes(results, labels)]
+    """The best trained run against baseline and control, the couplings, and where form wins."""
+    held = _accuracies(results, family, labels)
     if not held:
-        return [*sentences, "No run of this report is trained."]
-    best = max(held, key=lambda run: float(held[run]["mean"]))
+        return ["No run of this report is trained."]
+    return [
+        _against_baseline(results, family, labels, held),
+        *differences(
+            results, family, held, "points", 1, 100.0, where="in the mean of the other languages"
+        ),
+        _caveat(results, family, labels, list(held)),
+    ]
+
+
+def notes(results: Results, family: str, labels: str) -> list[str]:
+    """The task; by language and control, who is above; strings that were not trained on."""
+    sentences, held = [label_sets.purposes(results, labels)], _accuracies(results, family, labels)
+    if not held:
+        return sentences
+    best = _best(held)
     drawn = strings(results, family, best, labels, "others", "accuracy")
-    levels = [
-        f"{number(row['value'], 1, 100)}% {words}"
-        for baseline, words in BASELINES.items()
-        if (row := results.one(
-            "label_baselines", labels=labels, language="others", baseline=baseline,
-            metric="accuracy",
-        ))
-    ]  # fmt: skip
+    levels = [f"{number(row['value'], 1, 100)}% {words}" for words, row in _levels(results, labels)]
     sentences.append(
         "In the mean of the languages that were not trained on, the best trained run is "
         f"{results.called(family, best)}, {both(held[best], drawn)}"
         + (f"; baselines: {joined(levels)}." if levels else ".")
     )
     sentences += _excess(results, family, labels, list(held))
+    above, other = against_controls(results, "transfer", family, labels=labels, **HEADLINE)
     sentences += (
-        f"In that mean, {words}."
-        for words in against_controls(results, "transfer", family, labels=labels, **HEADLINE)
-    )
-    sentences += differences(
-        results, family, held, "points", 1, 100.0, where="in the mean of the other languages"
+        f"In that mean, {words} the untrained control, in points: {joined(said)}."
+        for words, said in (("above", above), ("not shown to be above", other))
+        if said
     )
     return [*sentences, *_unseen(results, family, labels, best)]
+
+
+def _accuracies(results: Results, family: str, labels: str) -> dict[str, Row]:
+    """By trained run, its accuracy in the mean of the languages that were not trained on."""
+    found = {
+        row["run"]: results.transferred(family, row["run"], labels, "others", "accuracy")
+        for row in results.trained(family)
+    }
+    return {run: row for run, row in found.items() if row is not None}
+
+
+def _best(held: dict[str, Row]) -> str:
+    return max(held, key=lambda run: float(held[run]["mean"]))
+
+
+def _levels(results: Results, labels: str) -> Iterator[tuple[str, Row]]:
+    """The baselines in the mean of the languages that were not trained on."""
+    for baseline, words in BASELINES.items():
+        row = results.one(
+            "label_baselines", labels=labels, language="others", baseline=baseline,
+            metric="accuracy",
+        )  # fmt: skip
+        if row:
+            yield words, row
+
+
+def _against_baseline(results: Results, family: str, labels: str, held: dict[str, Row]) -> str:
+    """How the best trained run stands to what form alone gives, and to its untrained control."""
+    best, first = _best(held), results.tested_languages(labels)[0]
+    control = results.run(family, best)["control"]
+    found = control and results.paired(
+        "transfer", family, best, control, labels=labels, **HEADLINE
+    )
+    excess = results.transferred(family, best, labels, "others", "excess")
+    drawn = strings(results, family, best, labels, "others", "excess")
+    relation = _relation(excess, drawn) if excess else ""
+    said = [f"{relation} the surface baseline, which knows only a string's form"] if excess else []
+    said += [f"{standing(found)} its untrained control ({points(found)} points)"] if found else []
+    even = "" if relation.startswith("above") else "even "
+    text = (
+        f"Fine-tuned on {language(first)} and tested on the other languages, {even}the best "
+        f"trained run, {results.called(family, best)}, is {joined(said)}."
+        if said
+        else f"The best trained run is {results.called(family, best)}."
+    )
+    levels = "".join(
+        f", {words} {number(row['value'], 1, 100)}%" for words, row in _levels(results, labels)
+    )
+    return f"{text} In the mean it gets {number(held[best]['mean'], 1, 100)}%{levels}."
+
+
+def _relation(row: Row, drawn: Row | None) -> str:
+    """What the intervals of an excess, over seeds and over strings, both show."""
+    mean, seeds = float(row["mean"]), int(row["seeds"])
+    if seeds < MINIMUM_SEEDS:
+        return f"in the mean over {seeds_of(seeds)}, without a claim, {direction_of(mean)}"
+    signs = {
+        (float(x["low"]) > 0) - (float(x["high"]) < 0) if x["low"] else 0
+        for x in (row, drawn)
+        if x is not None
+    }
+    if signs in ({1}, {-1}):
+        return direction_of(mean)
+    return "not shown to be above"
+
+
+def _caveat(results: Results, family: str, labels: str, runs: list[str]) -> str:
+    """In how many languages form wins, and that the best run is picked after the fact."""
+    above, other = _by_language(results, family, labels, runs)
+    count = sum(map(len, above.values()))
+    none = "no" if not count else f"{count} of {count + len(other)}"
+    return (
+        f"By language and trained run, {none} accurac{'y is' if count == 1 else 'ies are'} shown "
+        "to be above the surface baseline, over seeds and over strings. The best run is picked on "
+        "the test strings that it is scored on."
+    )
 
 
 def _excess(results: Results, family: str, labels: str, runs: list[str]) -> list[str]:
@@ -106,20 +191,8 @@ def _excess(results: Results, family: str, labels: str, runs: list[str]) -> list
 
     That asks for both intervals, over seeds and over strings, above zero.
     """
-    above: dict[str, list[str]] = {}
-    other, first = [], results.tested_languages(labels)[0]
-    for run in runs:
-        for code in results.tested_languages(labels):
-            row = results.transferred(family, run, labels, code, "excess")
-            drawn = strings(results, family, run, labels, code, "excess")
-            if row is None:
-                continue
-            shown = [float(x["low"]) > 0 for x in (row, drawn) if x is not None and x["low"]]
-            text = f"{language(code)} ({signed(row['mean'], 1, 100)})"
-            if len(shown) == 2 and all(shown):
-                above.setdefault(run, []).append(text)
-            else:
-                other.append(f"{results.called(family, run)} in {text}")
+    above, other = _by_language(results, family, labels, runs)
+    first = results.tested_languages(labels)[0]
     sentences = []
     if above:
         said = [f"{results.called(family, run)} in {joined(x)}" for run, x in above.items()]
@@ -130,6 +203,26 @@ def _excess(results: Results, family: str, labels: str, runs: list[str]) -> list
     if other:
         sentences.append(f"Not shown to be above the surface baseline: {joined(other)}.")
     return sentences
+
+
+def _by_language(
+    results: Results, family: str, labels: str, runs: list[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """By run, the languages where it is shown to be above the surface baseline; and the others."""
+    above: dict[str, list[str]] = {}
+    other: list[str] = []
+    for run in runs:
+        for code in results.tested_languages(labels):
+            row = results.transferred(family, run, labels, code, "excess")
+            drawn = strings(results, family, run, labels, code, "excess")
+            if row is None:
+                continue
+            text = f"{language(code)} ({signed(row['mean'], 1, 100)})"
+            if drawn and _relation(row, drawn) == "above":
+                above.setdefault(run, []).append(text)
+            else:
+                other.append(f"{results.called(family, run)} in {text}")
+    return above, other
 
 
 def _unseen(results: Results, family: str, labels: str, best: str) -> list[str]:
@@ -218,7 +311,7 @@ def _baselines(results: Results, labels: str, codes: list[str]) -> list[list[str
         }
         if values:
             cells = [values.get(code, "") for code in codes]
-            rows.append([f"{baseline} baseline", SUBSETS["all"], *cells])
+            rows.append([BASELINES[baseline], SUBSETS["all"], *cells])
     return rows
 
 

@@ -8,6 +8,9 @@ from pydantic import Field, model_validator
 
 from tiebench.schema import Settings
 
+LABELLED_TASKS = {"conllu": ("upos", "case", "deprel"), "iob2": ("entity",)}
+"""By format, the tasks that its labels are of."""
+
 
 class WheelSource(Settings):
     """Files inside a pinned PyPI package."""
