@@ -5,10 +5,10 @@ from scipy import stats
 
 from tiebench.analysis.learning_curves import (
     FLATTENED,
-    falling,
     flattened_rows,
     loss_at,
     unflattened,
+    unsettled,
     validation_curves,
 )
 
@@ -49,7 +49,7 @@ def test_the_drop_over_the_last_tokens() -> None:
     assert (a["low"], a["high"]) == pytest.approx((0.55 - half, 0.55 + half))
     # 0.02 and -0.01
     assert b["drop"] == pytest.approx(0.005) and b["flat"] is True
-    assert unflattened([a, b]) == {("f", "a")}
+    assert unflattened([a, b]) == {("f", "a"): a["drop"]}
 
 
 def test_flat_is_less_than_the_threshold() -> None:
@@ -62,6 +62,24 @@ def test_flat_is_less_than_the_threshold() -> None:
     assert (row["seeds"], row["drop"], row["low"]) == (1, 1.0, None) and not row["flat"]
 
 
+def test_a_loss_that_rises_is_not_flat() -> None:
+    up = validation_curves(rows("a", 0, {0: 4.0, 800: 4.4}) + rows("a", 1, {0: 4.0, 800: 4.2}))
+    (row,) = flattened_rows(up, share=0.5, nats=0.1)
+    # -0.2 and -0.1
+    assert row["drop"] == pytest.approx(-0.15)
+    assert row["flat"] is False and unflattened([row]) == {("f", "a"): row["drop"]}
+    assert unsettled("f", ["a", "b"], unflattened([row])) == "the learning curve of a rises"
+    (row,) = flattened_rows(up, share=0.5, nats=0.2)
+    assert row["flat"] is True and unflattened([row]) == {}
+
+
 def test_the_reason_names_the_runs() -> None:
-    assert falling(["a"]) == "the learning curve of a has not flattened"
-    assert falling(["a", "b"]) == "the learning curves of a and b have not flattened"
+    one, both = {("f", "a"): 0.1, ("g", "b"): 0.1}, {("f", "a"): 0.1, ("f", "b"): 0.2}
+    assert unsettled("f", ["a", "b"], one) == "the learning curve of a has not flattened"
+    assert unsettled("f", ["b", "a"], both) == ("the learning curves of b and a have not flattened")
+    assert unsettled("f", ["a", "b"], {}) == ""
+    rising = {("f", "a"): -0.1, ("f", "b"): 0.2, ("f", "c"): -0.3}
+    assert unsettled("f", ["a", "b"], rising) == (
+        "the learning curve of b has not flattened; the learning curve of a rises"
+    )
+    assert unsettled("f", ["a", "c"], rising) == "the learning curves of a and c rise"

@@ -10,14 +10,19 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
-from tiebench.analysis.statistics import (
+from tiebench.analysis.resampling import (
+    RESAMPLES,
+    _draws,
     bootstrap_difference,
     bootstrap_interval,
+    percentile_limits,
+)
+from tiebench.analysis.statistics import (
     correct,
+    corrected_over,
     equivalence,
     mean_interval,
     paired_difference,
-    percentile_limits,
     shared_seeds,
     smallest_detectable,
 )
@@ -46,7 +51,7 @@ def test_single_value_has_no_interval() -> None:
     assert estimate.sign == 0 and estimate.varies is None
     difference = paired_difference([1.5], [1.0])
     assert (difference.mean, difference.p, difference.detectable) == (0.5, None, None)
-    assert equivalence([1.5], [1.5], 0.1).p is None
+    assert equivalence([1.5], [1.5], 0.1) is None
 
 
 def test_paired_difference_is_that_of_the_paired_test() -> None:
@@ -56,7 +61,7 @@ def test_paired_difference_is_that_of_the_paired_test() -> None:
     assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high))
     assert difference.p == pytest.approx(expected.pvalue, rel=1e-10)
     assert difference.sign == 1 and difference.p < 0.05 and difference.varies == "seeds"
-    assert difference.detectable == smallest_detectable(np.subtract(VALUES, BASELINE).tolist())
+    assert difference.detectable == smallest_detectable(VALUES, BASELINE)
     back = paired_difference(BASELINE, VALUES)
     assert (back.mean, back.p, back.sign) == (-difference.mean, difference.p, -1)
 
@@ -78,12 +83,16 @@ def test_smallest_detectable_has_the_stated_power(n: int) -> None:
     generator = np.random.default_rng(n)
     observed = generator.normal(size=n)
     observed /= observed.std(ddof=1)
-    true = smallest_detectable(list(observed))
-    assert true is not None
-    assert true == pytest.approx(TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8), rel=1e-5)
-    drawn = generator.normal(true, 1.0, size=(40_000, n))
-    found = stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < 0.05
-    assert found.mean() == pytest.approx(0.8, abs=0.01)
+    for tests in (1, 6):
+        alpha = 0.05 / tests
+        true = smallest_detectable(list(observed), [0.0] * n, tests=tests)
+        assert true is not None
+        if tests == 1:  # statsmodels does not find the others
+            power = TTestPower().solve_power(nobs=n, alpha=alpha, power=0.8)
+            assert true == pytest.approx(power, rel=1e-5)
+        drawn = generator.normal(true, 1.0, size=(40_000, n))
+        found = stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < alpha
+        assert found.mean() == pytest.approx(0.8, abs=0.01)
 
 
 @pytest.mark.parametrize("values", [[0.5, 0.5, 0.5], [0.1 + 0.2, 0.3, 0.3], [0.0] * 5])
@@ -94,8 +103,8 @@ def test_values_that_do_not_vary_have_no_interval_and_nothing_detectable(
     assert (difference.low, difference.high, difference.detectable) == (None, None, None)
     assert (difference.p, difference.varies) == (None, None)
     assert difference.sign == 0 and difference.mean == pytest.approx(values[-1])
-    assert smallest_detectable(values) is None
-    assert equivalence(values, [0.0] * len(values), 1.0).p is None
+    assert smallest_detectable(values, [0.0] * len(values)) is None
+    assert equivalence(values, [0.0] * len(values), 1.0) is None
 
 
 def test_runs_that_differ_by_rounding_alone_do_not_differ() -> None:
@@ -108,12 +117,11 @@ def test_equivalence_is_two_one_sided_tests() -> None:
     differences = np.subtract(VALUES, BASELINE)
     below = stats.ttest_1samp(differences, 0.2, alternative="less").pvalue
     above = stats.ttest_1samp(differences, -0.2, alternative="greater").pvalue
-    assert found.p == pytest.approx(max(below, above), rel=1e-10)
-    assert found.p == pytest.approx(DescrStatsW(differences).ttost_mean(-0.2, 0.2)[0], rel=1e-10)
-    assert (found.n, found.margin, found.varies) == (5, 0.2, "seeds")
+    assert found == pytest.approx(max(below, above), rel=1e-10)
+    assert found == pytest.approx(DescrStatsW(differences).ttost_mean(-0.2, 0.2)[0], rel=1e-10)
     # a difference of 0.086 is within 0.2, not within 0.1, and surely not within 0.05
-    assert found.p < 0.05 < equivalence(VALUES, BASELINE, 0.1).p
-    assert equivalence(VALUES, BASELINE, 0.05).p > 0.5
+    assert found < 0.05 < equivalence(VALUES, BASELINE, 0.1)
+    assert equivalence(VALUES, BASELINE, 0.05) > 0.5
     for margin in (0.0, -0.1, float("nan")):
         with pytest.raises(ValueError, match="margin"):
             equivalence(VALUES, BASELINE, margin)
@@ -132,6 +140,12 @@ def test_p_values_are_corrected_for_their_number() -> None:
     for p in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="from 0 to 1"):
             correct([p], "holm")
+
+
+def test_over_how_many_tests_the_level_is_divided() -> None:
+    raw = [0.01, 0.04, None, 0.03]
+    said = [corrected_over(raw, x) for x in ("holm", "bonferroni", "fdr_bh", "none")]
+    assert said == [3, 3, 1, 1] and corrected_over([None], "holm") == 1
 
 
 @pytest.mark.parametrize("method", ["holm", "bonferroni", "fdr_bh"])
@@ -219,6 +233,57 @@ def test_resampled_difference_is_over_the_same_examples() -> None:
         bootstrap_difference(first, second[1:])
 
 
+def unequal_groups() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """30 sentences with 1 to 3 examples in "a" (mostly right), a third of them also in "b"."""
+    rng = np.random.default_rng(12)
+    rows = [
+        (float(rng.random() < rate), f"s{sentence:02}", group)
+        for sentence in range(30)
+        for group, rate, most in (("a", 0.9, 3), ("b", 0.3, 1))
+        if group == "a" or sentence % 3 == 0
+        for _ in range(rng.integers(1, most + 1))
+    ]
+    return tuple(np.array(column) for column in zip(*rows, strict=True))
+
+
+def test_the_mean_over_groups_is_that_of_each_draw() -> None:
+    values, sentences, groups = unequal_groups()
+    assert np.count_nonzero(groups == "a") > 4 * np.count_nonzero(groups == "b")
+    held = {
+        name: [(v, g) for v, x, g in zip(values, sentences, groups, strict=True) if x == name]
+        for name in sorted(set(sentences))
+    }
+    slow = []
+    for counts in _draws(30, 0):
+        drawn = [x for name, n in zip(held, counts, strict=True) for x in held[name] * int(n)]
+        means = [[v for v, g in drawn if g == group] for group in "ab"]
+        slow.append(np.mean([np.mean(x) for x in means if x]))
+    assert len(slow) == RESAMPLES
+    found = bootstrap_interval(values, sentences, groups)
+    assert (found.low, found.high) == pytest.approx(np.quantile(slow, (0.025, 0.975)), rel=1e-12)
+    means = [values[groups == group].mean() for group in "ab"]
+    assert found.mean == pytest.approx(np.mean(means), rel=1e-12)
+    assert (found.n, found.sentences) == (len(values), 30)
+    # weights that are fixed before the draw give another interval
+    share = np.array([np.count_nonzero(groups == g) for g in groups])
+    fixed = bootstrap_interval(values * len(values) / (2 * share), sentences)
+    assert fixed.mean == pytest.approx(found.mean)
+    assert (fixed.low, fixed.high) != pytest.approx((found.low, found.high), abs=1e-3)
+    # a single group is no group
+    assert bootstrap_interval(values, sentences, ["a"] * len(values)) == bootstrap_interval(
+        values, sentences
+    )
+    less = bootstrap_difference(values, np.zeros(len(values)), sentences, groups)
+    assert less == found
+
+
+def test_groups_that_are_the_same_in_every_sentence_have_no_interval() -> None:
+    found = bootstrap_interval([1.0, 0.0, 1.0, 0.0], [0, 0, 1, 1], ["a", "b", "a", "b"])
+    assert (found.mean, found.low, found.sentences) == (0.5, None, 2)
+    with pytest.raises(ValueError, match="1 groups for 2 values"):
+        bootstrap_interval([1.0, 0.0], groups=["a"])
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_numbers_that_are_not_finite_are_refused(wrong: float) -> None:
     values = [1.0, wrong, 2.0]
@@ -227,7 +292,7 @@ def test_numbers_that_are_not_finite_are_refused(wrong: float) -> None:
         lambda: paired_difference(values, [1.0, 2.0, 3.0]),
         lambda: paired_difference([1.0, 2.0, 3.0], values),
         lambda: equivalence(values, [1.0, 2.0, 3.0], 0.1),
-        lambda: smallest_detectable(values),
+        lambda: smallest_detectable(values, [1.0, 2.0, 3.0]),
         lambda: bootstrap_interval(values),
         lambda: bootstrap_difference(values, [1.0, 2.0, 3.0]),
     ):
@@ -255,10 +320,8 @@ def test_seeds_are_paired_by_their_number() -> None:
 
 
 def test_other_generators_change_no_digit_and_are_not_changed() -> None:
-    from tiebench.analysis import statistics
-
     def everything() -> list[object]:
-        statistics._draws.cache_clear()
+        _draws.cache_clear()
         values = [0.1, 0.7, 0.4, 0.9, 0.2, 0.6]
         return [
             bootstrap_interval(values, clusters=[0, 0, 1, 1, 2, 3]),
@@ -356,9 +419,9 @@ def test_coverage_of_the_difference_over_sentences() -> None:
 @pytest.mark.parametrize("margin", [0.05, -0.05])
 def test_size_of_the_equivalence_test_at_the_margin(margin: float) -> None:
     drawn = np.random.default_rng(10).normal(margin, 0.02, (SIMULATIONS, 5)).tolist()
-    said = [equivalence(x, [0.0] * 5, 0.05).p < 0.05 for x in drawn]
+    said = [equivalence(x, [0.0] * 5, 0.05) < 0.05 for x in drawn]
     assert 0.035 <= np.mean(said) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / SIMULATIONS)
-    inside = [equivalence([v - margin for v in x], [0.0] * 5, 0.05).p < 0.05 for x in drawn[:500]]
+    inside = [equivalence([v - margin for v in x], [0.0] * 5, 0.05) < 0.05 for x in drawn[:500]]
     assert np.mean(inside) > 0.9
 
 

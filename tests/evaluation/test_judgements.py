@@ -9,14 +9,15 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_paired
 
-from tiebench.analysis.statistics import bootstrap_difference
+from tiebench.analysis.learning_curves import FLATTENED, unflattened
+from tiebench.analysis.resampling import Outcomes, bootstrap_difference
+from tiebench.analysis.statistics import smallest_detectable
 from tiebench.evaluation.judgements import (
-    FLATTENED,
     PAIRS,
     VIEWS,
     flattened_rows,
+    judge_pairs,
     pair_rows,
-    unflattened,
     view_rows,
 )
 from tiebench.evaluation.verdicts import judged, margin
@@ -44,6 +45,10 @@ def values(rows: list[dict]) -> list[float]:
     return [row["value"] for row in rows]
 
 
+def pairs(cells: list[dict], sampled: dict, falling: dict[tuple[str, str], float]) -> list[dict]:
+    return list(pair_rows(judge_pairs(settings(), cells, sampled, falling)))
+
+
 def only_pair(
     first: list[dict],
     second: list[dict],
@@ -52,9 +57,9 @@ def only_pair(
     falling: tuple[str, ...] = (),
     seeds: int = 5,
 ) -> dict:
-    held = {("encoders", run) for run in falling}
+    held = {("encoders", run): 0.2 for run in falling}
     cells = [row for row in first + second if row["seed"] < seeds]
-    (row,) = pair_rows(settings(), cells, sampled, held)
+    (row,) = pairs(cells, sampled, held)
     return row
 
 
@@ -72,7 +77,7 @@ def test_a_pair_has_the_numbers_of_the_tests() -> None:
     assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
     assert row["p"] == pytest.approx(test.pvalue) and row["p_adjusted"] == row["p"]
     equal = ttost_paired(np.array(first), np.array(second), -0.01, 0.01)[0]
-    assert (row["margin"], row["p_equivalence"]) == (0.01, pytest.approx(equal))
+    assert (row["margin"], row["p_equivalence_adjusted"]) == (0.01, pytest.approx(equal))
     assert (row["varies"], row["sentences"], row["sentence_low"]) == ("seeds", None, None)
     assert (row["verdict"], row["reason"]) == ("different", "")
 
@@ -84,7 +89,7 @@ def test_the_first_of_a_pair_is_the_later_run_whatever_the_order_of_the_rows() -
         *UNTIED,
         *measured("untrained", 0.1),
     ]
-    rows = list(pair_rows(settings(), [*cells, *measured(MATCHED, 0.2)], {}, set()))
+    rows = pairs([*cells, *measured(MATCHED, 0.2)], {}, {})
     assert [(row["first"], row["second"]) for row in rows] == [
         ("untied", "tied"),
         ("narrow_input_wide_output", "tied"),
@@ -101,7 +106,7 @@ def test_verdicts_flip_with_the_data() -> None:
         "different", "different", "undecided",
     ]  # fmt: skip
     # within the margin and yet a difference: said in the docstring of `judge`
-    assert alike["p_equivalence"] < 0.05 and alike["p"] < 0.05
+    assert alike["p_equivalence_adjusted"] < 0.05 and alike["p"] < 0.05
     assert unclear["reason"] == "neither a difference nor equivalence is shown"
     level = [
         {**row, "value": row["value"] + x}
@@ -129,7 +134,7 @@ def test_few_seeds_and_falling_curves_decide_nothing_and_keep_the_numbers() -> N
 
 def test_runs_that_are_the_same_in_every_seed_are_undecided() -> None:
     row = only_pair(measured("untied", 0.3), TIED)
-    assert (row["p"], row["p_adjusted"], row["p_equivalence"]) == (None, None, None)
+    assert (row["p"], row["p_adjusted"], row["p_equivalence_adjusted"]) == (None, None, None)
     assert (row["verdict"], row["reason"]) == (
         "undecided", "the difference is the same in every seed",
     )  # fmt: skip
@@ -143,7 +148,7 @@ def test_p_values_are_corrected_over_the_pairs_of_a_metric() -> None:
         for row in measured(run, mean, order=1 - 2 * (i % 2))
     ]
     more = [{**row, "metric": "loss"} for row in cells]
-    rows = list(pair_rows(settings(), cells + more, {}, set()))
+    rows = pairs(cells + more, {}, {})
     assert [row["metric"] for row in rows] == ["accuracy"] * 3 + ["loss"] * 3
     # the first and the third run have the same noise: no test, which is not counted
     assert [row["p"] is None for row in rows[:3]] == [False, True, False]
@@ -155,8 +160,18 @@ def test_p_values_are_corrected_over_the_pairs_of_a_metric() -> None:
     assert only_pair(near, TIED)["verdict"] == "different"
     third = measured("narrow_input_wide_output", 0.302)
     third[0]["value"] += 0.001
-    among = next(pair_rows(settings(), TIED + near + third, {}, set()))
-    assert among["p"] < 0.05 < among["p_adjusted"] and among["verdict"] != "different"
+    several = pairs(TIED + near + third, {}, {})
+    assert several[0]["p"] < 0.05 < several[0]["p_adjusted"]
+    assert several[0]["verdict"] != "different"
+    # those of equivalence as well, and what could be found is by the corrected test
+    held = {"tied": TIED, "untied": near, "narrow_input_wide_output": third}
+    found = [[values(held[row[key]]) for key in ("first", "second")] for row in several]
+    raw = [ttost_paired(np.array(a), np.array(b), -0.01, 0.01)[0] for a, b in found]
+    corrected = multipletests(raw, method="holm")[1]
+    assert [row["p_equivalence_adjusted"] for row in several] == pytest.approx(corrected)
+    assert min(corrected) == pytest.approx(3 * min(raw))
+    for row, pair in zip(several, found, strict=True):
+        assert row["detectable"] == smallest_detectable(*pair, tests=3) > smallest_detectable(*pair)
 
 
 def sample(shift: float, n: int = 400) -> dict:
@@ -165,8 +180,8 @@ def sample(shift: float, n: int = 400) -> dict:
     outcomes = rng.random(n)
     other = outcomes + shift + rng.normal(0, 0.3, n)
     return {
-        ("encoders", "tied", "probing_upos"): (outcomes, sentences),
-        ("encoders", "untied", "probing_upos"): (other, sentences),
+        ("encoders", "tied", "probing_upos"): Outcomes(outcomes, sentences),
+        ("encoders", "untied", "probing_upos"): Outcomes(other, sentences),
     }
 
 
@@ -176,7 +191,7 @@ def test_a_difference_must_also_hold_over_sentences() -> None:
         [{**row, "metric": "probing_upos"} for row in TIED],
     )
     clear, unclear = only_pair(*cells, sampled=sample(0.1)), only_pair(*cells, sampled=sample(0.0))
-    outcomes, sentences = sample(0.1)["encoders", "untied", "probing_upos"]
+    outcomes, sentences, _ = sample(0.1)["encoders", "untied", "probing_upos"]
     expected = bootstrap_difference(
         outcomes, sample(0.1)["encoders", "tied", "probing_upos"][0], sentences
     )
@@ -190,9 +205,68 @@ def test_a_difference_must_also_hold_over_sentences() -> None:
     assert only_pair(*cells, sampled=sample(-0.1))["verdict"] == "undecided"
     wrong = sample(0.1)
     key = ("encoders", "tied", "probing_upos")
-    wrong[key] = wrong[key][0], wrong[key][1][::-1]
+    wrong[key] = Outcomes(wrong[key].values, wrong[key].sentences[::-1])
     with pytest.raises(ValueError, match="other examples of probing_upos"):
         only_pair(*cells, sampled=wrong)
+
+
+def level_pair(metric: str = "probing_upos") -> tuple[list[dict], list[dict]]:
+    """Two runs that are equivalent over seeds."""
+    tied = [{**row, "metric": metric} for row in TIED]
+    shifts = (1e-3, -1e-3, 2e-3, -2e-3, 0)
+    return [
+        {**row, "run": "untied", "value": row["value"] + x}
+        for row, x in zip(tied, shifts, strict=True)
+    ], tied
+
+
+def test_equivalence_must_also_hold_over_sentences() -> None:
+    wide = only_pair(*level_pair(), sampled=sample(0.0))
+    assert wide["p_equivalence_adjusted"] < 0.05 and wide["sentence_high"] > 0.01
+    assert (wide["verdict"], wide["reason"]) == (
+        "undecided", "the interval over sentences passes the margin",
+    )  # fmt: skip
+    close = sample(0.0)
+    outcomes, sentences, _ = close["encoders", "tied", "probing_upos"]
+    near = outcomes + np.random.default_rng(1).normal(0, 0.01, len(outcomes))
+    close["encoders", "untied", "probing_upos"] = Outcomes(near, sentences)
+    held = only_pair(*level_pair(), sampled=close)
+    assert -0.01 < held["sentence_low"] < held["sentence_high"] < 0.01
+    assert (held["verdict"], held["reason"]) == ("equivalent", "")
+
+
+def test_outcomes_of_groups_are_compared_in_the_mean_over_groups() -> None:
+    cells = [[{**row, "metric": "transfer"} for row in run] for run in (UNTIED, TIED)]
+    rng = np.random.default_rng(13)
+    keys, groups = np.tile(np.arange(90), 2)[:120], np.repeat(["de", "es"], (90, 30))
+    tied, untied = rng.random(120), rng.random(120) + np.where(groups == "de", 0.0, 0.4)
+    sampled = {
+        ("encoders", run, "transfer"): Outcomes(x, keys, groups)
+        for run, x in (("tied", tied), ("untied", untied))
+    }
+    row = only_pair(*cells, sampled=sampled)
+    expected = bootstrap_difference(untied, tied, keys, groups)
+    assert (row["sentence_low"], row["sentence_high"]) == (expected.low, expected.high)
+    assert (row["sentences"], row["sentence_low"] > 0) == (90, True)
+
+
+def test_a_rising_curve_decides_nothing() -> None:
+    rising = {("encoders", "untied"): -0.2}
+    (row,) = pairs(TIED + UNTIED, {}, rising)
+    assert (row["verdict"], row["reason"]) == ("undecided", "the learning curve of untied rises")
+
+
+def test_the_baseline_is_always_the_second_of_a_pair() -> None:
+    params = settings()
+    group = params.encoders.model_copy(update={"baseline": "untied"})
+    params = params.model_copy(update={"encoders": group})
+    cells = [*TIED, *UNTIED, *measured("narrow_input_wide_output", 0.4)]
+    found = judge_pairs(params, cells, {}, {})
+    assert [(x.contest.first, x.contest.second) for x in found] == [
+        ("tied", "untied"),
+        ("narrow_input_wide_output", "untied"),
+        ("narrow_input_wide_output", "tied"),
+    ]
 
 
 def test_what_is_judged_and_by_which_margin() -> None:
@@ -236,9 +310,15 @@ COUNTS = [
 ]
 
 
-def views(cells: list[dict], *falling: str, sampled: dict = {}) -> list[dict]:  # noqa: B006
-    held = {("encoders", run) for run in falling}
-    return list(view_rows(settings(), cells, CURVES, COUNTS, COSTS, held, sampled))
+def views(
+    cells: list[dict],
+    *falling: str,
+    sampled: dict = {},  # noqa: B006
+    costs: list[dict] = COSTS,
+) -> list[dict]:
+    held = {("encoders", run): 0.2 for run in falling}
+    judged = judge_pairs(settings(), cells, sampled, held)
+    return list(view_rows(settings(), cells, CURVES, COUNTS, costs, held, sampled, judged))
 
 
 def test_equal_width_is_each_run_against_the_baseline() -> None:
@@ -254,6 +334,21 @@ def test_equal_width_is_each_run_against_the_baseline() -> None:
     assert (fallen["verdict"], fallen["reason"]) == (
         "undecided", "the learning curve of tied has not flattened",
     )  # fmt: skip
+
+
+def test_equal_width_has_the_judgements_of_the_pairs() -> None:
+    third = measured("narrow_input_wide_output", 0.302)
+    third[0]["value"] += 0.001
+    cells = [*TIED, *measured("untied", 0.30 + 0.0135, order=-1), *third]
+    keys = ("metric", "first", "second", "difference", "low", "high", "p_adjusted", "detectable",
+            "verdict", "reason")  # fmt: skip
+    judged = [
+        {key: row[key] for key in keys} for row in pairs(cells, {}, {}) if row["second"] == "tied"
+    ]
+    seen = [{key: row[key] for key in keys} for row in views(cells) if row["view"] == "equal width"]
+    assert seen == judged and len(seen) == 2
+    # over three pairs, of which this view shows two
+    assert seen[0]["p_adjusted"] > 0.05 and seen[0]["verdict"] != "different"
 
 
 def test_a_matched_run_is_held_against_the_run_that_it_matches() -> None:
@@ -283,7 +378,7 @@ def test_equal_cost_reads_both_at_the_cost_of_the_cheaper_run() -> None:
     assert (wide["first_mean"], wide["second_mean"]) == pytest.approx((4.4996, 3.4996))
     assert wide["quantity"] == wide["second_quantity"] == 1e9
     note = "narrow_input_wide_output is read before its learning rate has decayed"
-    assert wide["reason"].endswith(note)
+    assert (wide["verdict"], wide["reason"]) == ("undecided", note)
     fallen = {row["first"]: row for row in views([], "narrow_input_wide_output")}
     assert fallen["narrow_input_wide_output"]["reason"] == (
         f"the learning curve of narrow_input_wide_output has not flattened; {note}"
@@ -292,12 +387,11 @@ def test_equal_cost_reads_both_at_the_cost_of_the_cheaper_run() -> None:
 
 def test_a_dear_baseline_is_the_one_that_is_read_early() -> None:
     costs = [{**row, "train_flops": 4e9} if row["run"] == "tied" else row for row in COSTS]
-    rows = view_rows(settings(), [], CURVES, COUNTS, costs, set(), {})
-    row = next(row for row in rows if row["first"] == "untied")
+    row = next(row for row in views([], costs=costs) if row["first"] == "untied")
     # tied after a quarter of its 800 tokens: between 8 and 4
     assert (row["first_mean"], row["second_mean"]) == pytest.approx((3.9996, 5.9996))
-    assert row["quantity"] == 1e9 and row["reason"].startswith("the difference is the same") is True
-    assert row["reason"].endswith("tied is read before its learning rate has decayed")
+    assert (row["quantity"], row["verdict"]) == (1e9, "undecided")
+    assert row["reason"] == "tied is read before its learning rate has decayed"
 
 
 def test_a_view_also_needs_the_sentences() -> None:
@@ -317,6 +411,6 @@ def test_flat_curves_are_by_the_settings() -> None:
     assert (rows[0]["share"], rows[0]["nats"]) == (0.25, 0.1)
     # from 600 to 800 tokens
     assert [row["drop"] for row in rows] == pytest.approx([0.25, 0.5, 0.2])
-    assert unflattened(rows) == {("encoders", run) for run in RUNS[:3]}
+    assert unflattened(rows) == {("encoders", row["run"]): row["drop"] for row in rows}
     flat = [{**row, "value": 4.0} if row["tokens"] else row for row in CURVES]
-    assert unflattened(flattened_rows(settings(), flat)) == set()
+    assert unflattened(flattened_rows(settings(), flat)) == {}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tiebench.errors import TrainingError
 from tiebench.evaluation import probes
 from tiebench.evaluation.probes import (
     Examples,
@@ -151,6 +152,38 @@ def test_the_first_of_the_best_epochs_counts():
     vectors, parts = make_parts(1)
     short = train_probes(vectors, parts, CLASSES, SETTINGS, 0, "t")["layer_1"]
     assert short.development_accuracy == 1 and short.epoch < SETTINGS.epochs
+
+
+def test_of_equal_epochs_the_first_counts_with_its_exact_accuracy(monkeypatch):
+    vectors, parts = make_parts(1)
+    answers = parts["development"].labels
+    said = (
+        answers + (torch.arange(len(answers)) % 10 >= 7)
+    ) % CLASSES  # 7 of 10 right, every epoch
+
+    def predict(model, vectors, spans):
+        size = len(spans)
+        held = said if size == len(said) else torch.zeros(size, dtype=torch.int64)
+        return held.expand(len(model.names), size)
+
+    monkeypatch.setattr(probes, "predict", predict)
+    found = train_probes(vectors, {**parts, "test": parts["train"]}, CLASSES, SETTINGS, 0, "t")
+    assert (found["mix"].epoch, found["mix"].development_accuracy) == (1, 0.7)
+
+
+def test_a_body_without_layers_has_one_layer_to_probe():
+    vectors, parts = make_parts(0, layers=1)
+    found = train_probes(vectors, parts, CLASSES, SETTINGS, 0, "t")
+    assert list(found) == ["layer_0", "mix", "control"]
+    assert found["mix"].weights.tolist() == [1.0]
+    assert accuracies(parts, found)["mix"] > 0.97
+
+
+def test_weights_that_are_not_finite_are_named():
+    vectors, parts = make_parts(1)
+    settings = SETTINGS.model_copy(update={"learning_rate": 1e30})
+    with pytest.raises(TrainingError, match=r"probes of t: found weights .* in epoch 1"):
+        train_probes(vectors, parts, CLASSES, settings, 0, "t")
 
 
 def test_predictions_do_not_depend_on_how_many_are_made_at_once(monkeypatch):

@@ -209,6 +209,46 @@ def test_metrics_without_a_key_or_of_another_seed(workspace: Path) -> None:
         score(small_params())
 
 
+def test_numbers_that_are_not_finite_name_cell_and_command(workspace: Path) -> None:
+    path = workspace / "runs/small/encoders/untied-s0/metrics.json"
+    held = json.loads(path.read_text())
+    edit(path, validation={**held["validation"], "loss": float("nan")})
+    expected = r"encoders, run untied, seed 0, pretrain on home: found loss nan"
+    with pytest.raises(DataError, match=expected) as caught:
+        score(small_params())
+    assert caught.value.mend == "run `dvc repro -f -s pretrain_encoders@home-untied-0`"
+    edit(path, **held)
+    path = next(cells(small_params())).outcomes("retrieval", "home")
+    outcomes = parquet.read_table(path)
+    wrong = outcomes.set_column(
+        outcomes.schema.get_field_index("credit"), "credit", [[float("inf")] * len(outcomes)]
+    )
+    parquet.write_table(wrong, path)
+    with pytest.raises(DataError, match="run tied, seed 0, retrieval on home: found accuracy inf"):
+        score(small_params())
+
+
+def test_the_rules_are_told_in_words(made: Path) -> None:
+    held = {row["item"]: row["value"] for row in table(made, "provenance")}
+    statistics = small_params().statistics
+    assert statistics.correction == "holm"
+    assert held["correction of p values"] == "Holm's method"
+    assert held["margins of equivalence"] == (
+        "loss 0.05 nats; in points of 100: accuracy 1, retrieval 2, probing 1, transfer 2"
+    )
+    assert held["rule of flat learning curves"] == (
+        "the validation loss changes by less than 0.1 nats over the last 25% of the training "
+        "tokens, in the mean over seeds"
+    )
+
+
+def test_equal_width_is_as_in_the_pairs(made: Path) -> None:
+    keys = ("metric", "first", "second", "difference", "p_adjusted", "detectable", "verdict")
+    pairs = {tuple(row[key] for key in keys) for row in table(made, "pairs")}
+    shown = [row for row in table(made, "views") if row["view"] == "equal width"]
+    assert shown and {tuple(row[key] for key in keys) for row in shown} <= pairs
+
+
 def test_damaged_outcomes(workspace: Path) -> None:
     params = small_params()
     cell = next(cells(params))
@@ -304,7 +344,7 @@ def test_nothing_varies_where_all_seeds_give_the_same(made: Path) -> None:
 
 
 def test_intervals_over_sentences(made: Path) -> None:
-    from tiebench.analysis.statistics import bootstrap_interval
+    from tiebench.analysis.resampling import bootstrap_interval
 
     wanted = {"run": "untied", "source": "en", "target": "de", "layer": "2"}
     rows = [
@@ -429,7 +469,7 @@ def scores(name: str, accuracy: list[float], last: list[float]) -> list[dict[str
 def test_verdicts_are_between_measures_of_one_kind() -> None:
     runs = [described("one", tied=True), described("two")]
     cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
-    rows = {row["measure"]: row for row in compare(runs, cells, "retrieval_a_en_de", set())}
+    rows = {row["measure"]: row for row in compare(runs, cells, "retrieval_a_en_de", {}, ())}
     # figure 2 has neither of the two; the average has no counterpart before fine-tuning
     assert set(rows) == {"average of six dev sets", "masked-token accuracy, %"}
     average = rows["average of six dev sets"]
@@ -444,7 +484,7 @@ def test_only_runs_of_the_common_body_and_head_are_compared() -> None:
     cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
     one = described("one", tied=True)
     for changed in ({"other_body": True}, {"other_head": True}, {"trained": False}):
-        assert list(compare([one, described("two", **changed)], cells, None, set())) == []
+        assert list(compare([one, described("two", **changed)], cells, None, {}, ())) == []
     assert [relative(width, 16) for width in (8, 16, 48)] == ["narrow", "body", "wide"]
 
 
@@ -463,11 +503,11 @@ def test_retrieval_verdicts_need_both_runs_above_their_control(
     runs = [described("wide", output_width=64, **widths), described("body", **widths)]
     cells = scores("wide", RISING, RISING) + scores("body", LOW, LOW)
     cells += measured("untrained", "retrieval_a_en_de_last", untrained)
-    rows = {row["metric"]: row for row in compare(runs, cells, "retrieval_a_en_de", set())}
+    rows = {row["metric"]: row for row in compare(runs, cells, "retrieval_a_en_de", {}, ())}
     last = rows["retrieval_a_en_de_last"]
     assert (last["verdict"], last["reason"]) == said
     assert rows["accuracy"]["verdict"] == "agrees"
-    assert "retrieval_a_en_de_last" not in {r["metric"] for r in compare(runs, cells, None, set())}
+    assert "retrieval_a_en_de_last" not in {r["metric"] for r in compare(runs, cells, None, {}, ())}
 
 
 def test_a_curve_that_still_falls_leaves_no_published_verdict() -> None:
@@ -475,8 +515,8 @@ def test_a_curve_that_still_falls_leaves_no_published_verdict() -> None:
     cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
 
     def accuracy(*unflattened: str) -> dict[str, object]:
-        held = {("encoders", run) for run in unflattened}
-        rows = compare(runs, cells, None, held)
+        held = {("encoders", run): 0.2 for run in unflattened}
+        rows = compare(runs, cells, None, held, ())
         return next(row for row in rows if row["metric"] == "accuracy")
 
     flat, one, both = accuracy(), accuracy("one"), accuracy("one", "two")
@@ -485,6 +525,39 @@ def test_a_curve_that_still_falls_leaves_no_published_verdict() -> None:
     assert both["reason"] == "the learning curves of two and one have not flattened"
     assert {**one, "verdict": 0, "reason": 0} == {**flat, "verdict": 0, "reason": 0}
     assert accuracy("three") == flat
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "expected"),
+    [
+        ("different", "", ("agrees", "")),
+        ("equivalent", "", ("inconclusive", "the two runs are equivalent, within the margin")),
+        ("undecided", "the interval over sentences includes zero",
+         ("inconclusive", "the interval over sentences includes zero")),
+    ],
+)  # fmt: skip
+def test_published_verdicts_are_not_weaker_than_those_on_pairs(
+    said: str, reason: str, expected: tuple[str, str]
+) -> None:
+    runs = [described("one", tied=True), described("two")]
+    cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
+    judged = {
+        "family": "encoders", "metric": "accuracy", "first": "one", "second": "two",
+        "verdict": said, "reason": reason,
+    }  # fmt: skip
+
+    def accuracy(*rows: dict[str, object]) -> tuple[str, str]:
+        found = compare(runs, cells, None, {}, rows)
+        row = next(row for row in found if row["metric"] == "accuracy")
+        return row["verdict"], row["reason"]
+
+    assert accuracy(judged) == expected
+    # of other pairs, metrics and families nothing follows
+    for changed in ({"metric": "loss"}, {"second": "three"}, {"family": "decoders"}):
+        assert accuracy({**judged, **changed}) == ("agrees", "")
+    few = [row for row in cells if row["seed"] < 4]
+    (row,) = (row for row in compare(runs, few, None, {}, [judged]) if row["metric"] == "accuracy")
+    assert (row["verdict"], row["reason"]) == ("inconclusive", "fewer than 5 seeds")
 
 
 def test_probing_and_transfer_are_set_beside_the_published_ones() -> None:
@@ -500,7 +573,7 @@ def test_probing_and_transfer_are_set_beside_the_published_ones() -> None:
     ]
     rows = {
         (row["metric"], row["first_run"], row["second_run"]): row
-        for row in compare(runs, cells, None, set())
+        for row in compare(runs, cells, None, {}, ())
     }
     for metric, published in (("probing_upos", 0.1), ("probing_deprel", 0.2), ("transfer", 3.0)):
         row = rows[metric, "wide", "narrow"]
@@ -519,7 +592,7 @@ def test_what_untrained_runs_do_as_well_decides_nothing(metric: str) -> None:
     cells += measured("wide", metric, RISING) + measured("body", metric, LOW)
 
     def reason(extra: list[dict[str, object]]) -> str:
-        rows = compare(runs, cells + extra, None, set())
+        rows = compare(runs, cells + extra, None, {}, ())
         return next(row["reason"] for row in rows if row["metric"] == metric)
 
     assert reason([]) == "no untrained control"

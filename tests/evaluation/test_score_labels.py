@@ -105,8 +105,24 @@ def test_where_a_task_is_known() -> None:
     assert said["selectivity"] == pytest.approx(0.7)
     assert said["center_of_gravity"] == pytest.approx(1.3)
     assert said["expected_layer"] == pytest.approx((1 * 0.1 + 2 * 0.3) / 0.4)
-    flat = dict(_of_mix("t", [0.5, 0.5], {**accuracy, ("t", "mix"): 0.5}))
-    assert "expected_layer" not in flat  # no layer adds anything
+    # no layer adds anything, all add too little, a probe is missing or has no targets
+    for changed in (
+        {("t", "mix"): 0.5}, {("t", "mix"): 0.505}, {("t", "mix"): 0.4},
+        {("t", "mix_upto_1"): float("nan")},
+    ):  # fmt: skip
+        said = dict(_of_mix("t", [0.2, 0.3, 0.5], {**accuracy, **changed}))
+        assert "expected_layer" not in said
+    without = {key: value for key, value in accuracy.items() if key[1] != "mix_upto_1"}
+    assert "expected_layer" not in dict(_of_mix("t", [0.2, 0.3, 0.5], without))
+
+
+def test_a_layer_that_takes_away_adds_nothing() -> None:
+    accuracy = {("t", "layer_0"): 0.5, ("t", "control"): 0.2, ("t", "mix"): 0.6}
+    upto = {("t", f"mix_upto_{layer}"): value for layer, value in ((1, 0.3), (2, 0.4))}
+    said = dict(_of_mix("t", [0.25] * 4, {**accuracy, **upto}))
+    # -0.2, 0.1, 0.2: without clipping 4 layers on a scale that ends at 3
+    assert said["expected_layer"] == pytest.approx((2 * 0.1 + 3 * 0.2) / 0.3)
+    assert 0 <= said["expected_layer"] <= 3
 
 
 def test_mix_weights_sum_to_one(made: Path) -> None:
@@ -156,10 +172,61 @@ def test_transfer_intervals_are_about_the_point(made: Path) -> None:
             )
 
 
+def test_the_interval_of_the_others_is_over_their_mean_in_each_draw(made: Path) -> None:
+    from tiebench.analysis.resampling import _draws
+
+    held = [outcomes(made, "transfer", f"purposes-untied-s{s}") for s in (0, 1)]
+    frame = held[0].assign(
+        right=sum((x["reference"] == x["prediction"]).astype(float) for x in held) / 2,
+        key=parquet.read_table(made / "labels/purposes/examples.parquet")["key"]
+        .to_pandas()[held[0]["example"]]
+        .to_numpy(),
+    )
+    frame = frame[~frame["seen"] & (frame["lang"] != "en")]
+    parts = [
+        part.groupby("key")["right"].agg(["sum", "count"]) for _, part in frame.groupby("lang")
+    ]
+    keys = sorted(set(frame["key"]))
+    slow = []
+    for counts in _draws(len(keys), 0):
+        drawn = [key for key, n in zip(keys, counts, strict=True) for _ in range(n)]
+        means = []
+        for part in parts:
+            chosen = part.loc[[key for key in drawn if key in part.index]]
+            means.append(chosen["sum"].sum() / chosen["count"].sum())
+        slow.append(np.mean(means))
+    at = {"run": "untied", "language": "others", "subset": "not_in_training", "metric": "accuracy"}
+    (row,) = rows(made, "transfer_sentences", **at)
+    low, high = np.quantile(slow, (0.025, 0.975))
+    assert (float(row["low"]), float(row["high"])) == pytest.approx((low, high), rel=1e-6)
+
+
+def test_a_mean_over_languages_needs_all_of_them(workspace: Path) -> None:
+    params = small_params(languages=("en", "de", "es"))
+    for run in ("tied", "untied", "untrained"):
+        for seed in (0, 1):
+            path = workspace / f"evals/small/transfer/encoders/purposes-{run}-s{seed}"
+            table = parquet.read_table(path / "outcomes.parquet").to_pandas()
+            table["seen"] |= table["lang"] == "es"
+            table.to_parquet(path / "outcomes.parquet")
+    score(params)
+    for name in ("transfer", "transfer_sentences"):
+        held = rows(workspace, name, subset="not_in_training", metric="accuracy")
+        assert {row["language"] for row in held} == {"en", "de"}
+
+
 def test_what_was_chosen_is_told(made: Path) -> None:
-    at = {"run": "tied", "seed": "1", "language": "en", "subset": "all"}
-    assert value(made, "transfer", **at, metric="learning_rate") == 5e-4
-    assert value(made, "transfer", **at, metric="parameters") == 900_002
+    at = {"run": "tied", "seed": "1", "labels": "purposes"}
+    held = rows(made, "transfer_cells", **at)
+    assert {row["metric"]: float(row["value"]) for row in held} == {
+        "learning_rate": 5e-4, "epoch": 2, "parameters": 900_002, "cut": 0,
+    }  # fmt: skip
+    said = {**at, "language": "en", "subset": "all", "metric": "development_accuracy"}
+    assert value(made, "transfer", **said) == 0.8
+    # settings are no results: nothing is averaged or compared
+    known = {"accuracy", "macro_f1", "excess", "development_accuracy"}
+    for name in ("transfer", "transfer_summary"):
+        assert {row["metric"] for row in rows(made, name)} == known
 
 
 def test_label_sets_and_baselines(made: Path) -> None:

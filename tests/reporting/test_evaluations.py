@@ -11,16 +11,19 @@ import pytest
 from tiebench.evaluation.score import score
 from tiebench.reporting import (
     against_loss,
+    comparisons,
     curves,
     dots,
     label_sets,
+    language_modeling,
     pairs,
     probing,
+    retrieval,
     transfer,
     views,
 )
 from tiebench.reporting.estimates import bands, count_of_seeds, over
-from tiebench.reporting.naming import REASONS, signed
+from tiebench.reporting.naming import BASELINES, REASONS, signed
 from tiebench.reporting.plotting import all_styles, run_styles
 from tiebench.reporting.results import Results, read_results
 from tiebench.reporting.svg import styled
@@ -57,7 +60,7 @@ def test_matched_runs_are_apart_from_main_ones(results: Results) -> None:
     assert [row["run"] for row in results.matched(FAMILY)] == [matched]
     assert results.called(FAMILY, matched) == "tied equal pretraining (matched)"
     assert results.unmatched(FAMILY, matched) == "tied"
-    assert results.short(FAMILY, matched) == "tied (wider body)"
+    assert results.short(FAMILY, matched) == "tied (wider feed-forward)"
     assert matched not in run_styles(results, FAMILY)
     assert all_styles(results, FAMILY)[matched]["markerfacecolor"] == "none"
 
@@ -70,11 +73,20 @@ def test_the_number_of_seeds_is_said_for_each_kind_of_run(results: Results) -> N
 
 
 def test_probing_is_held_against_control_and_baselines(results: Results) -> None:
-    said = probing.findings(results, FAMILY)
+    first, couplings, caveat = probing.findings(results, FAMILY)
+    for words in (
+        "the best trained run is above its untrained control in part of speech (+",
+        "above the most frequent label (", "above the most frequent label of the word type (",
+    ):  # fmt: skip
+        assert words in first
+    assert couplings.startswith("Against tied, ")
+    assert "verdicts: see Differences between runs" in couplings
+    assert "picked on the test targets" in caveat and " points above (" in caveat
+    said = probing.notes(results, FAMILY)
     (best,) = (sentence for sentence in said if sentence.startswith("Part of speech: the best"))
     for words in (
         "over seeds", "over sentences", "minus its control, untrained", "most frequent label and",
-        "most frequent label of the word type", "above the same probe on control labels",
+        "most frequent label of the word type", "against the same probe on control labels, ",
     ):  # fmt: skip
         assert words in best
     assert not any("not above the baseline" in sentence for sentence in said)
@@ -82,8 +94,39 @@ def test_probing_is_held_against_control_and_baselines(results: Results) -> None
     assert any(
         "in the mean not above the baseline of the most frequent label (" in sentence
         and "tied (1.0%)" in sentence
-        for sentence in probing.findings(low, FAMILY)
+        for sentence in probing.notes(low, FAMILY)
     )
+
+
+def test_a_probe_that_learns_by_heart_is_said_to(results: Results) -> None:
+    low = REPLACED(
+        results, "probing_summary", {"metric": "selectivity"}, mean="-0.03", low="-0.05",
+        high="-0.01",
+    )  # fmt: skip
+    assert "part of speech, 3.0 points below (-5.0 to -1.0)" in probing.findings(low, FAMILY)[2]
+
+
+def test_probing_no_better_than_untrained_is_said_first(results: Results) -> None:
+    of = {
+        (row["run"], row["seed"], row["task"]): row["value"]
+        for row in results.where("probing", **probing.MIX)
+    }
+    controls = {row["run"]: row["control"] or row["run"] for row in results["runs"]}
+    same = REPLACED(
+        results, "probing", probing.MIX,
+        value=lambda row: of[controls[row["run"]], row["seed"], row["task"]],
+    )  # fmt: skip
+    low = REPLACED(same, "probing_summary", probing.MIX, mean="0.01")
+    first = probing.findings(low, FAMILY)[0]
+    assert "even the best trained run is not shown to be above its untrained control in" in first
+    assert "below the most frequent label of the word type (" in first
+    caption = probing.section(results, FAMILY, "").figures[0].caption
+    assert "random, are distinct" in caption and "which selectivity measures" in caption
+
+
+def test_sections_have_three_findings_at_most(results: Results) -> None:
+    for module in (language_modeling, retrieval, probing, transfer, views, pairs, comparisons):
+        assert 1 <= len(module.section(results, FAMILY, "").findings) <= 3
 
 
 def test_a_run_like_its_control_is_said_not_to_be_above_it(results: Results) -> None:
@@ -101,8 +144,8 @@ def test_a_run_like_its_control_is_said_not_to_be_above_it(results: Results) -> 
 
     same = REPLACED(results, "probing", {"run": "tied", "metric": "accuracy"}, value=of_control)
     assert (
-        "Part of speech, not shown to be above the untrained control: tied +0.0."
-        in probing.findings(same, FAMILY)
+        "Part of speech, not shown to be above the untrained control, in points: tied +0.0."
+        in probing.notes(same, FAMILY)
     )
 
 
@@ -124,20 +167,29 @@ def test_probes_are_drawn_by_layer_with_the_mix_apart(results: Results) -> None:
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == [*"01234", "mix"]
     labels = axes.get_legend_handles_labels()[1]
-    assert {"tied", "untrained", "majority", "word type"} <= set(labels)
+    assert {"tied", "untrained", BASELINES["majority"], BASELINES["word_type"]} <= set(labels)
     assert not any("matched" in label for label in labels)
 
 
 def test_transfer_is_held_against_the_form_of_a_string(results: Results) -> None:
-    said = transfer.findings(results, FAMILY, "purposes")
-    assert "surface baseline has only that" in said[0]
-    assert "over seeds" in said[1] and "surface baseline" in said[1]
+    first, couplings, caveat = transfer.findings(results, FAMILY, "purposes")
+    assert "the surface baseline, which knows only a string's form, and " in first
+    assert "its untrained control (" in first
+    assert couplings.startswith("In the mean of the other languages, against tied: ")
+    assert "picked on the test strings" in caveat
+    assert "surface baseline has only that" in transfer.notes(results, FAMILY, "purposes")[0]
+
+
+def test_transfer_below_the_surface_baseline_is_said_first(results: Results) -> None:
     none = results
     for table in ("transfer_summary", "transfer_sentences"):
-        none = REPLACED(none, table, {"metric": "excess"}, mean="-0.01", low="-0.02", high="0.01")
-    told = transfer.findings(none, FAMILY, "purposes")
+        none = REPLACED(none, table, {"metric": "excess"}, mean="-0.02", low="-0.03", high="-0.01")
+    first, _, caveat = transfer.findings(none, FAMILY, "purposes")
+    assert "even the best trained run, " in first and ", is below the surface baseline" in first
+    assert "no accuracies are shown to be above the surface baseline" in caveat
+    told = transfer.notes(none, FAMILY, "purposes")
     (below,) = (x for x in told if x.startswith("Not shown to be above the surface baseline: "))
-    assert "tied in German (-1.0)" in below
+    assert "tied in German (-2.0)" in below
     assert not any(x.startswith("Above the surface baseline") for x in told)
 
 
@@ -145,7 +197,7 @@ def test_transfer_tables_have_both_subsets_and_the_rates(results: Results) -> No
     table = transfer.by_language(results, FAMILY, "purposes", "accuracy")
     assert table.header[2:] == ["English (trained on)", "German", "Turkish", "mean of the others"]
     assert {row[1] for row in table.rows} == set(transfer.SUBSETS.values())
-    assert [row[0] for row in table.rows[-2:]] == ["surface baseline", "majority baseline"]
+    assert [row[0] for row in table.rows[-2:]] == ["surface baseline", "most frequent label"]
     rows = {row[0]: row for row in transfer.fine_tuning(results, FAMILY, "purposes").rows}
     assert re.fullmatch(r"[\d,]+", rows["tied"][1])
     assert re.search(r"\(\d seeds?\)", rows["tied"][2])
@@ -165,25 +217,34 @@ def test_a_difference_in_a_view_has_the_sign_of_equal_width(results: Results) ->
 
 
 @pytest.mark.parametrize(
-    ("difference", "low", "high", "said"),
+    ("verdict", "reason", "difference", "first", "noted"),
     [
-        ("-0.5", "-0.6", "-0.4", "no direction turns round; it stays in validation loss ("),
-        ("0.5", "0.4", "0.6", "the direction at equal width turns round in validation loss ("),
-        ("0.5", "-0.4", "1.4", "no difference is shown in "),
+        ("different", "", "0.5", "turns round in 1 comparison.", "turns round in validation loss"),
+        ("different", "", "-0.5", "stays in 1 comparison.", "stays in validation loss"),
+        ("equivalent", "", "0.01", "is gone (equivalent within the margin) in 1", "is gone"),
+        ("undecided", "fewer than 5 seeds", "-0.5", "No claim is made", "+0.500 (in the mean over 3 seeds, without a claim; +0.400 to +0.600; smallest detectable"),
+        ("different", "untied is read before its learning rate has decayed", "-0.5", "No claim is made", "without a claim"),
     ],
-)
-def test_what_stays_and_what_reverses(
-    results: Results, difference: str, low: str, high: str, said: str
+)  # fmt: skip
+def test_views_are_told_by_their_verdicts(
+    results: Results, verdict: str, reason: str, difference: str, first: str, noted: str
 ) -> None:
     view = {"view": "equal pretraining parameters", "metric": "loss"}
-    other = REPLACED(results, "views", view, difference=difference, low=low, high=high)
-    rows = [r for r in other["views"] if r["metric"] == "loss"]
+    ends = {"low": f"{float(difference) - 0.1}", "high": f"{float(difference) + 0.1}"}
+    other = REPLACED(
+        results, "views", view, difference=difference, verdict=verdict, reason=reason, **ends
+    )
+    rows = [r for r in other["views"] if r["metric"] == "loss" and "FLOPs" not in r["view"]]
     other = Results("small", {**other.tables, "views": rows})
-    first, *rest = views.findings(other, FAMILY)
-    assert "5 seeds (3 for matched runs): only main runs carry verdicts" in first
-    assert "by a feed-forward width of 1,536 instead of 512" in first
-    (sentence,) = (x for x in rest if x.startswith("At equal pretraining parameters, "))
-    assert said in sentence and "untied minus tied (wider body)" in sentence
+    said, losses, last = views.findings(other, FAMILY)
+    assert first in said and "At equal pretraining parameters, untied minus tied (wider" in losses
+    assert "5 seeds (3 for matched runs)" in last
+    matched, told = views.notes(other, FAMILY)
+    assert "by a feed-forward width of 1,536 instead of 512" in matched
+    assert noted in told and "untied minus tied (wider feed-forward)" in told
+    if "claim" in first:
+        assert "stays in" not in told and "turns round" not in told
+        assert "runs with fewer than 5 seeds, and curves that have not flattened, carry" in said
 
 
 def test_no_verdict_while_the_curves_fall(results: Results) -> None:
@@ -195,23 +256,72 @@ def test_no_verdict_while_the_curves_fall(results: Results) -> None:
     said = pairs.findings(falling, FAMILY)
     assert "Since every curve still falls, no verdict is given" in said[-1]
     assert "less than 0.1 nats over the last 25% of the training tokens" in said[-1]
-    assert "tied by 0.300 (0.200 to 0.400)" in said[-1]
-    assert "narrow input wide output and tied have not flattened" in said[1]
+    assert "Undecided because: a learning curve is not flat (" in said[0]
+    assert "tied by 0.300 (0.200 to 0.400)" in pairs.notes(falling, FAMILY)[-1]
+    assert (
+        "undecided (the learning curves of narrow input wide output and tied have not flattened)"
+        in pairs.verdicts(falling, FAMILY).rows[0]
+    )
 
 
 def test_verdicts_are_told_by_pair(results: Results) -> None:
-    said = pairs.findings(results, FAMILY)
     row = next(results.where("pairs", metric="loss", first="untied"))
     assert row["verdict"] == "different"
     assert any(
         x.startswith("Different, untied minus tied: validation loss "
                      f"({signed(row['difference'], 3)} nats)")
-        for x in said
+        for x in pairs.notes(results, FAMILY)
     )  # fmt: skip
+    assert "untied is worse in validation loss" in pairs.findings(results, FAMILY)[1]
     table = pairs.verdicts(results, FAMILY)
     assert len(table.rows) == len(results["pairs"])
     figure = pairs.matrix(results, FAMILY, results["pairs"])
     assert len(figure.axes[0].patches) == len(results["pairs"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "difference", "colour"),
+    [("loss", "-0.1", "better"), ("loss", "0.1", "worse"), ("transfer", "0.1", "better")],
+)
+def test_pairs_are_coloured_by_what_is_better(
+    results: Results, metric: str, difference: str, colour: str
+) -> None:
+    from matplotlib.colors import to_rgb
+
+    row = {**results["pairs"][0], "metric": metric, "difference": difference}
+    figure = pairs.matrix(results, FAMILY, [{**row, "verdict": "different"}])
+    (patch,) = figure.axes[0].patches
+    assert patch.get_facecolor()[:3] == to_rgb(pairs.FILLS[f"different, first {colour}"])
+
+
+def test_the_correction_is_named_unless_there_is_none(results: Results) -> None:
+    named = {"item": "correction of p values"}
+    rows = [row for row in results["provenance"] if row["item"] != named["item"]]
+    texts = {}
+    for value in ("Holm's method", "none"):
+        tables = {**results.tables, "provenance": [*rows, {**named, "value": value}]}
+        texts[value] = pairs.verdicts(Results("small", tables), FAMILY)
+    holm, none = texts["Holm's method"], texts["none"]
+    assert (
+        "corrected (Holm's method) over the pairs of one metric, not over metrics" in holm.caption
+    )
+    assert "the level of the corrected test" in holm.caption and "p, corrected" in holm.header
+    assert "corrected" not in " ".join([none.caption, *none.header])
+    for table in (holm, none):
+        assert "loss and masked accuracy are judged over seeds alone" in table.caption
+
+
+def test_baselines_have_the_same_line_and_words_everywhere(results: Results) -> None:
+    rows = [row for row in results["label_baselines"] if row["baseline"] != "majority"]
+    alone = Results("small", {**results.tables, "label_baselines": rows})
+    dashes = []
+    for held in (results, alone):
+        (axes,) = curves.accuracy_by_probe(held, FAMILY, "treebank", "upos").axes
+        dashes += [x._unscaled_dash_pattern for x in axes.lines
+                   if x.get_label() == BASELINES["word_type"]]  # fmt: skip
+    assert len(dashes) == 2 and dashes[0] == dashes[1]
+    (axes,) = dots.transfer_by_language(results, FAMILY, "purposes", "accuracy").axes
+    assert {BASELINES["surface"], BASELINES["majority"]} <= set(axes.get_legend_handles_labels()[1])
 
 
 def test_loss_and_tasks_are_set_side_by_side_with_caution(results: Results) -> None:

@@ -65,39 +65,42 @@ def style() -> Iterator[None]:
 
 
 def test_the_best_trained_run_is_held_against_every_control(results: Results) -> None:
-    first, second, *rest = retrieval.findings(results, "encoders")
+    first, _, caveat = retrieval.findings(results, "encoders")
+    rest = retrieval.notes(results, "encoders")
     assert first.startswith(
         "English to German, with l2 distance and offset fitted on the scored pairs (as published): "
         "the best trained run is untied at layer "
     )
-    assert "picked on the same pairs that are scored, on which the offset is fitted too" in first
+    assert caveat.startswith(
+        "Run and layer were picked on the same pairs that are scored, on which"
+    )
     assert re.search(r"over seeds; [\d.]+ to [\d.]+ over sentences", first)
     for control in ("above untrained (", "above untrained narrow input (", "bags of tokens"):
-        assert control in second
+        assert control in first
     assert (
         "At the best layers every trained run is in the mean above its untrained control." in rest
     )
     assert not any("reversed" in sentence for sentence in rest)
-    assert "inside" not in second
+    assert "inside" not in first
     near = [
         {**row, "mean": "0.36"} if (row["layer"], row["subset"]) == ("tokens", "all") else row
         for row in results["retrieval_summary"]
     ]
     close = Results("small", {**results.tables, "retrieval_summary": near})
-    second = retrieval.findings(close, "encoders")[1]
-    assert "bags of tokens, 36.0% (inside the interval over sentences)" in second
+    first = retrieval.findings(close, "encoders")[0]
+    assert "bags of tokens, 36.0% (inside the interval over sentences)" in first
 
 
 def test_a_control_that_wins_is_not_hidden(losing: Results) -> None:
     said = retrieval.findings(losing, "encoders")
-    text = " ".join(said)
+    text = " ".join([*said, *retrieval.notes(losing, "encoders")])
     assert "the best trained run is untied" in text and "below untrained (" in text
     assert "highest accuracy" not in text
-    for where in ("best", "last"):
-        start = f"At their {where} layers, in the mean not above the untrained control: tied ("
-        (below,) = (sentence for sentence in said if sentence.startswith(start))
-        # the narrow input's own control, of the same width, loses
-        assert "and untied (" in below and "narrow" not in below
+    below = said[-1].partition(". Run and layer")[0]
+    assert below.startswith("In the mean not above the untrained control: at the best layer tied (")
+    assert "; at the last layer tied (" in below and below.count("and untied (") == 2
+    # the narrow input's own control, of the same width, loses
+    assert "narrow" not in below
     for how in (
         "offset fitted on the scored pairs (as published)",
         "offset fitted on the other half",
@@ -158,7 +161,7 @@ def test_the_headline_has_both_intervals_and_none_for_what_does_not_vary(results
 
 def test_pairs_without_an_identical_token_are_counted(results: Results) -> None:
     n = results.sizes(results.pairs[0])["no_shared_token"]
-    found = [s for s in retrieval.findings(results, "encoders") if s.startswith("Among the")]
+    found = [s for s in retrieval.notes(results, "encoders") if s.startswith("Among the")]
     assert len(found) == 1
     assert found[0].startswith(f"Among the {n} pairs with no identical token (letters or digits)")
     assert "these are harder pairs than the rest: bags of tokens find" in found[0]
@@ -220,11 +223,11 @@ def test_the_lead_says_what_was_seen_how_often(results: Results) -> None:
 @pytest.mark.parametrize(
     ("seeds", "difference", "interval", "said"),
     [
-        ("5", "0.2", ("0.1", "0.3"), "Against tied, paired by seed: untied 0.20 nats above (+0.10 to +0.30)."),
-        ("5", "0.2", ("-0.1", "0.5"), "No difference from tied is shown for untied 0.20 nats above (-0.10 to +0.50), where 0.40 would have been found with power 0.8 at the observed standard deviation."),
-        ("4", "0.2", ("0.1", "0.3"), "4 seeds are too few to decide; the differences from tied are, without a claim: untied 0.20 nats above."),
-        ("5", "0", ("", ""), "No difference from tied: untied, in every seed."),
-        ("5", "0.2", ("", ""), "Against tied, paired by seed: untied 0.20 nats above (the same in every seed)."),
+        ("5", "0.2", ("0.1", "0.3"), "untied 0.20 nats above (+0.10 to +0.30; smallest detectable 0.40)"),
+        ("5", "0.2", ("-0.1", "0.5"), "no difference is shown for untied 0.20 nats above (-0.10 to +0.50; smallest detectable 0.40)"),
+        ("4", "0.2", ("0.1", "0.3"), "in the mean over 4 seeds, without a claim, untied 0.20 nats above (+0.10 to +0.30; smallest detectable 0.40)"),
+        ("5", "0", ("", ""), "no difference in any seed for untied"),
+        ("5", "0.2", ("", ""), "untied 0.20 nats above (the same in every seed)"),
     ],
 )  # fmt: skip
 def test_differences(
@@ -235,7 +238,18 @@ def test_differences(
         "difference_high": interval[1], "detectable": "0.4" if interval[0] else "",
     }  # fmt: skip
     (sentence,) = estimates.differences(results, "encoders", {"untied": row}, "nats", 2)
-    assert sentence == said
+    assert sentence == (
+        f"Against tied: {said}. Single intervals, paired by seed and not corrected for their "
+        "number; verdicts: see Differences between runs."
+    )
+
+
+def test_each_run_is_told_with_its_own_seeds(results: Results) -> None:
+    row = {"difference": "0.2", "difference_low": "", "difference_high": "", "detectable": ""}
+    held = {"untied": {**row, "seeds": "2"}, "narrow_input_wide_output": {**row, "seeds": "3"}}
+    (sentence,) = estimates.differences(results, "encoders", held, "nats", 1)
+    assert "over 2 seeds, without a claim, untied 0.2" in sentence
+    assert "over 3 seeds, without a claim, narrow input wide output 0.2" in sentence
 
 
 def test_the_unigram_line_is_in_the_validation_figure_only(results: Results) -> None:
@@ -278,6 +292,25 @@ def test_verdicts_comparisons_and_measures_are_counted_apart(results: Results) -
     )
 
 
+def test_published_verdicts_wait_for_flat_curves(results: Results) -> None:
+    falling = CHANGED["replaced"](results, "flattened", {}, flat="false", drop="0.3")
+    rows = [
+        {**row, "verdict": "", "reason": "the learning curves of x and y have not flattened"}
+        if row["metric"]
+        else row
+        for row in falling["published"]
+    ]
+    falling = Results("small", {**falling.tables, "published": rows})
+    first, second, _ = comparisons.findings(falling, "encoders")
+    assert first == (
+        "No verdict: the learning curves of tied, untied and narrow input wide output still fall."
+    )
+    assert second == "3 published differences without a verdict: its six tasks are not run here."
+    none = [row for row in rows if not row["metric"]]
+    without = Results("small", {**falling.tables, "published": none})
+    assert comparisons.findings(without, "encoders")[0].startswith("No published difference has a")
+
+
 def test_the_published_set_up_is_not_called_absent(results: Results) -> None:
     ours = {"layers": "12", "width": "768", "vocabulary": "120000"}
     reads = [
@@ -301,6 +334,7 @@ def test_published_comparisons_name_runs_and_basis(results: Results) -> None:
         "one pretraining per row (averages: the mean of three fine-tunings) and has no printed spread",
         "translations of the same strings",
         "0.25 and 3 times as wide here, 0.167 and 4 times there",
+        "for retrieval, probing and transfer also both above their untrained control",
         "needs at least 5 seeds", "95% interval", "power 0.8 at the observed standard deviation",
     ):  # fmt: skip
         assert words in table.caption
@@ -312,7 +346,7 @@ def test_levels_and_limits_are_said_as_they_are(
     monkeypatch.setattr(comparisons, "MINIMUM_SEEDS", 7)
     monkeypatch.setattr(comparisons, "PERCENT", "90%")
     assert "at least 7 seeds" in comparisons.comparisons(results, "encoders").caption
-    assert "and a 90% interval" in comparisons.comparisons(results, "encoders").caption
+    assert "control, a 90% interval" in comparisons.comparisons(results, "encoders").caption
     monkeypatch.setattr(estimates, "PERCENT", "90%")
     assert "90% t interval" in estimates.over(results, "encoders")
     assert "90% t interval" in estimates.bands(results, "encoders")

@@ -236,7 +236,7 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     page = build(tmp_path, seeds=(4,), languages=("en", "de"), runs=("tied", "untied"))
     words = " ".join(Page((page / "index.html").read_text()).words)
     assert "One seed: no interval." in words and "one seed: no interval" in words
-    assert "One seed is too few to decide" in words
+    assert "in the mean over 1 seed, without a claim" in words
     assert "±" not in words and "inconclusive" in words
 
 

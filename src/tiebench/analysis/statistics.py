@@ -88,9 +88,7 @@ def paired_difference(
     )
 
 
-def equivalence(
-    values: Sequence[float], baseline: Sequence[float], margin: float
-) -> float | None:
+def equivalence(values: Sequence[float], baseline: Sequence[float], margin: float) -> float | None:
     """P of two one-sided paired t tests of a difference within `margin` (Schuirmann 1987).
 
     Args:

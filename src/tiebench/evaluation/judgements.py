@@ -184,9 +184,7 @@ def _metrics(family: str, values: Mapping[Key, BySeed]) -> list[str]:
     return list(dict.fromkeys(m for held, _, m in values if held == family and judged(m)))
 
 
-def _equal_width(
-    family: str, group: FamilySettings, pairs: Iterable[Judgement]
-) -> Iterator[Row]:
+def _equal_width(family: str, group: FamilySettings, pairs: Iterable[Judgement]) -> Iterator[Row]:
     for judgement in pairs:
         contest = judgement.contest
         if contest.family == family and contest.second == group.baseline:

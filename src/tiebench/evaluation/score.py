@@ -39,8 +39,8 @@ def score(params: Params) -> None:
     log and ignored.
 
     Raises:
-        DataError: a cell's artefact is missing, damaged, or of other settings; with the command
-            that makes it.
+        DataError: a cell's artefact is missing, damaged, of other settings, or holds a number
+            that is not finite; with the command that makes it.
     """
     for path in strays(params):
         logger.warning("%s is not a cell of params.yaml: ignored (`tiebench prune`)", path)
@@ -63,7 +63,10 @@ def score(params: Params) -> None:
     ]
     runs = tables.run_rows(params, metrics)
     flattened = list(judgements.flattened_rows(params, curves))
-    falling = unflattened(flattened)
+    unsettled = unflattened(flattened)
+    sampled = {**searched, **probing.sampled, **transfer.sampled}
+    judged = judgements.judge_pairs(params, headline, sampled, unsettled)
+    pairs = list(judgements.pair_rows(judged))
 
     folder = paths.report_folder(params.name) / "tables"
     written = {folder / f"{name}.csv" for name in ACCOUNTING}
@@ -84,31 +87,33 @@ def score(params: Params) -> None:
     write("retrieval_sentences", searches.SENTENCES, sentences)
     write("retrieval_sets", searches.RETRIEVAL_SETS, searches.set_rows(params, metrics))
     write("probing", probes.PROBING, probing.rows)
-    write("probing_weights", probes.WEIGHTS, probing.weights)
+    weights = ({key: row[key] for key in probes.WEIGHTS} for row in probing.weights)
+    write("probing_weights", probes.WEIGHTS, weights)
     write("probing_sentences", probes.SENTENCES, probing.sentences)
     write("transfer", transfers.TRANSFER, transfer.rows)
+    write("transfer_cells", transfers.CELLS, transfer.cells)
     write("transfer_sentences", transfers.SENTENCES, transfer.sentences)
     write("label_sets", score_labels.LABEL_SETS, score_labels.set_rows(params))
     write("label_baselines", score_labels.LABEL_BASELINES, label_baselines)
     write("corpus", tables.CORPUS, tables.corpus_rows(params))
     write("provenance", tables.PROVENANCE, tables.provenance_rows(params, metrics))
-    weights = [{**row, "metric": "weight"} for row in probing.weights]
     summary = summarize(headline, (), baselines)
     write("summary", summary_columns(()), summary)
     for name, rows, keys in (
         ("language_modeling_summary", language_modeling, ("language", "bin")),
         ("retrieval_summary", retrieval, searches.RETRIEVAL_KEYS),
         ("probing_summary", probing.rows, probes.PROBING_KEYS),
-        ("probing_weights_summary", weights, probes.WEIGHTS_KEYS),
+        ("probing_weights_summary", probing.weights, probes.WEIGHTS_KEYS),
         ("transfer_summary", transfer.rows, transfers.TRANSFER_KEYS),
     ):
         write(name, summary_columns(keys), summarize(rows, keys, baselines))
     write("flattened", FLATTENED, flattened)
-    sampled = {**searched, **probing.sampled, **transfer.sampled}
-    write("pairs", judgements.PAIRS, judgements.pair_rows(params, headline, sampled, falling))
-    views = judgements.view_rows(params, headline, curves, parameters, runs, falling, sampled)
+    write("pairs", judgements.PAIRS, pairs)
+    views = judgements.view_rows(
+        params, headline, curves, parameters, runs, unsettled, sampled, judged
+    )
     write("views", judgements.VIEWS, views)
-    compared = compare(runs, headline, searches.published_pair(params), falling)
+    compared = compare(runs, headline, searches.published_pair(params), unsettled, pairs)
     write("published", COMPARISONS, compared)
     write("published_curves", CURVES, published_curves())
     for stale in set(folder.glob("*.csv")) - written:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tiebench.analysis.statistics import bootstrap_interval
+from tiebench.analysis.resampling import Outcomes, Sampled, bootstrap_interval
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import EVALUATED, Cell, read_outcomes
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
-from tiebench.evaluation.scoring import Sampled, codes, interval
+from tiebench.evaluation.scoring import codes, finite, interval
 from tiebench.progress import progress
 from tiebench.settings import Params
 
@@ -75,7 +75,7 @@ def retrieval_rows(params: Params, cells: Iterable[Cell]) -> tuple[list[Row], li
         for cell in progress(searched, desc="score retrieval", unit="cell"):
             for name in params.retrieval.sets:
                 table = read_outcomes(cell, "retrieval", name)
-                rows += _retrieval_of(cell, name, table, metric)
+                rows += finite(_retrieval_of(cell, name, table, metric), cell, "retrieval", name)
                 for key, values in _credits(table, *protocol):
                     credits[cell.family, cell.run, *key].append(values)
     return rows, list(_sentence_rows(credits, protocol)), _sampled(credits)
@@ -153,11 +153,11 @@ def _sampled(credits: dict[tuple[str, ...], list[np.ndarray]]) -> Sampled:
     for *pair, layer, _ in credits:
         if layer != "tokens":
             last[tuple(pair)] = max(last[tuple(pair)], int(layer))
-    sampled: Sampled = {}
+    sampled: dict[tuple[str, str, str], Outcomes] = {}
     for (family, run, *pair), final in last.items():
         values = np.mean(credits[family, run, *pair, str(final), "all"], axis=0)
         name = "_".join(("retrieval", *pair, "last"))
-        sampled[family, run, name] = values, np.arange(len(values))
+        sampled[family, run, name] = Outcomes(values, np.arange(len(values)))
     return sampled
 
 

@@ -11,6 +11,8 @@ from tiebench.analysis.shapes import own_shape
 from tiebench.digests import locked_versions, stage_digest
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import Cell
+from tiebench.evaluation.scoring import finite
+from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.files import digest_of, read_json, sha256_of
 from tiebench.model.settings import CouplingSettings, Linear
 from tiebench.settings import Params, families
@@ -154,17 +156,20 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
 def language_modeling_rows(metrics: Metrics) -> Iterator[Row]:
     """Loss and accuracy of each cell: overall, by language, by token-frequency bin."""
     for cell, held in metrics.items():
-        validation = held["validation"]
-        parts = [("all", "all", validation)]
-        parts += [(name, "all", part) for name, part in validation["by_language"].items()]
-        parts += [("all", part["bin"], part) for part in validation["by_frequency"]]
-        for language, bin_, part in parts:
-            for metric, value in part.items():
-                if isinstance(value, int | float):
-                    yield {
-                        "family": cell.family, "run": cell.run, "seed": cell.seed,
-                        "language": language, "bin": bin_, "metric": metric, "value": value,
-                    }  # fmt: skip
+        yield from finite(_validation(cell, held["validation"]), cell, "pretrain", cell.corpus)
+
+
+def _validation(cell: Cell, validation: Mapping[str, Any]) -> Iterator[Row]:
+    parts = [("all", "all", validation)]
+    parts += [(name, "all", part) for name, part in validation["by_language"].items()]
+    parts += [("all", part["bin"], part) for part in validation["by_frequency"]]
+    for language, bin_, part in parts:
+        for metric, value in part.items():
+            if isinstance(value, int | float):
+                yield {
+                    "family": cell.family, "run": cell.run, "seed": cell.seed,
+                    "language": language, "bin": bin_, "metric": metric, "value": value,
+                }  # fmt: skip
 
 
 def headline_rows(language_modeling: list[Row]) -> Iterator[Row]:
@@ -176,21 +181,25 @@ def headline_rows(language_modeling: list[Row]) -> Iterator[Row]:
 
 def learning_curve_rows(metrics: Metrics) -> Iterator[Row]:
     """The training history of each cell, one row per number; losses in nats per prediction."""
+    for cell in metrics:
+        yield from finite(_history(cell), cell, "pretrain", cell.corpus)
+
+
+def _history(cell: Cell) -> Iterator[Row]:
     names = {
         "loss": "training_loss",
         "validation_loss": "validation_loss",
         "learning_rate": "learning_rate",
         "gradient_norm": "gradient_norm",
     }
-    for cell in metrics:
-        for row in cell.history():
-            for column, metric in names.items():
-                if row[column]:
-                    yield {
-                        "family": cell.family, "run": cell.run, "seed": cell.seed,
-                        "step": int(row["step"]), "tokens": int(row["tokens"]),
-                        "metric": metric, "value": float(row[column]),
-                    }  # fmt: skip
+    for row in cell.history():
+        for column, metric in names.items():
+            if row[column]:
+                yield {
+                    "family": cell.family, "run": cell.run, "seed": cell.seed,
+                    "step": int(row["step"]), "tokens": int(row["tokens"]),
+                    "metric": metric, "value": float(row[column]),
+                }  # fmt: skip
 
 
 def corpus_rows(params: Params) -> Iterator[Row]:
@@ -226,10 +235,12 @@ def corpus_meta(corpus: str) -> dict[str, Any]:
 
 
 def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
-    """Where the numbers come from: command, settings, data, tokenizers, versions; no clock."""
+    """Where the numbers come from: command, settings, rules, data, versions; no clock."""
     yield {"item": "command", "value": f"make repro REPORT={params.name}"}
     yield {"item": "size", "value": params.size}
     yield {"item": "settings, sha256", "value": digest_of(params.model_dump(mode="json"))}
+    for item, value in _rules(params.statistics).items():
+        yield {"item": item, "value": value}
     for name in params.corpora:
         source = {k: v for k, v in corpus_meta(name)["source"].items() if v is not None}
         described = ", ".join(f"{key} {value}" for key, value in source.items())
@@ -247,3 +258,24 @@ def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
         yield {"item": f"code of {stage}, sha256", "value": stage_digest(stage)}
     for library, version in locked_versions(LIBRARIES).items():
         yield {"item": f"version of {library}", "value": version}
+
+
+def _rules(statistics: StatisticsSettings) -> dict[str, str]:
+    """What differences are judged by, in words."""
+    corrections = {
+        "holm": "Holm's method",
+        "bonferroni": "Bonferroni's method",
+        "fdr_bh": "false discovery rate by Benjamini and Hochberg's method",
+        "none": "none",
+    }
+    margins, flat = statistics.margins, statistics.flattened
+    shares = ("accuracy", "retrieval", "probing", "transfer")
+    points = ", ".join(f"{name} {100 * getattr(margins, name):g}" for name in shares)
+    return {
+        "correction of p values": corrections[statistics.correction],
+        "margins of equivalence": f"loss {margins.loss:g} nats; in points of 100: {points}",
+        "rule of flat learning curves": (
+            f"the validation loss changes by less than {flat.nats:g} nats over the last "
+            f"{100 * flat.share:g}% of the training tokens, in the mean over seeds"
+        ),
+    }

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tiebench.analysis.statistics import bootstrap_interval
+from tiebench.analysis.resampling import Outcomes, bootstrap_interval
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import EVALUATED, Cell
-from tiebench.evaluation.scoring import Sampled, Scorer, codes, interval, outcomes_of
+from tiebench.evaluation.scoring import Scorer, codes, finite, interval, outcomes_of
 from tiebench.labels.read import read_baselines, read_purposes
 from tiebench.paths import labels_folder
 from tiebench.progress import progress
@@ -26,8 +26,9 @@ SENTENCES = ("family", "run", *TRANSFER_KEYS, "metric", "n", "mean", "low", "hig
 OTHERS = "others"
 """Names the mean over the languages that are not trained on."""
 SUBSETS = ("all", "not_in_training")
-CHOSEN = ("learning_rate", "epoch", "development_accuracy", "parameters", "cut")
-"""What is said of a cell as a whole, from its summary."""
+CELLS = ("family", "run", "seed", "labels", "metric", "value")
+CHOSEN = ("learning_rate", "epoch", "parameters", "cut")
+"""What is said of a cell as a whole, from its summary; no results, so not summarized over seeds."""
 
 
 @dataclass
@@ -35,8 +36,9 @@ class Transfer:
     """Rows of the transfer tables; `sampled` as in `Probing`, the mean over other languages."""
 
     rows: list[Row] = field(default_factory=list)
+    cells: list[Row] = field(default_factory=list)
     sentences: list[Row] = field(default_factory=list)
-    sampled: Sampled = field(default_factory=dict)
+    sampled: dict[tuple[str, str, str], Outcomes] = field(default_factory=dict)
 
 
 def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Transfer:
@@ -84,21 +86,30 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
             "macro_f1": found["macro_f1"],
             "excess": found["accuracy"] - by_form,
         }
+        rows: list[Row] = []
         for at, subset in enumerate(SUBSETS):
             of = {x: at * len(languages) + i for i, x in enumerate(languages)}
             held = [x for x in (first, *others) if found["n"][of[x]]]
             for metric, value in values.items():
                 for name in held:
                     n = int(found["n"][of[name]])
-                    scored.rows.append(
-                        _row(cell, labels, name, subset, metric, float(value[of[name]]), n)
-                    )
+                    share = float(value[of[name]])
+                    rows.append(_row(cell, labels, name, subset, metric, share, n))
                 if set(others) <= set(held):
                     mean = float(np.mean([value[of[x]] for x in others]))
                     n = sum(int(found["n"][of[x]]) for x in others)
-                    scored.rows.append(_row(cell, labels, OTHERS, subset, metric, mean, n))
-        for metric in CHOSEN:
-            scored.rows.append(_row(cell, labels, first, "all", metric, summary[metric], 1))
+                    rows.append(_row(cell, labels, OTHERS, subset, metric, mean, n))
+        metric = "development_accuracy"
+        rows.append(_row(cell, labels, first, "all", metric, summary[metric], 1))
+        scored.rows += finite(rows, cell, "transfer", labels)
+        chosen = (
+            {
+                "family": cell.family, "run": cell.run, "seed": cell.seed,
+                "labels": labels, "metric": metric, "value": summary[metric],
+            }
+            for metric in CHOSEN
+        )  # fmt: skip
+        scored.cells += finite(chosen, cell, "transfer", labels)
         hits[cell.family, cell.run].append(found["hit"][: len(table)])
         where = {
             "language": np.array(languages)[language], "fresh": fresh, "easy": easy,
@@ -108,8 +119,9 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
         right = np.mean(by_seed, axis=0)
         scored.sentences += _sentence_rows(family, run, labels, right, where, (first, *others))
         other = where["language"] != first
-        weight = _equal_languages(where["language"][other])
-        scored.sampled[family, run, "transfer"] = right[other] * weight, where["key"][other]
+        scored.sampled[family, run, "transfer"] = Outcomes(
+            right[other], where["key"][other], where["language"][other]
+        )
     return scored
 
 
@@ -141,27 +153,22 @@ def _sentence_rows(
 ) -> Iterator[Row]:
     """Accuracy and excess by language and subset, with intervals over strings.
 
-    Translations of one string are drawn together.
+    Translations of one string are drawn together; each draw has a mean of the languages of its
+    own.
     """
     for subset, name in ((s, x) for s in SUBSETS for x in (*languages, OTHERS)):
         inside = where["language"] == name if name != OTHERS else where["language"] != languages[0]
         if subset != "all":
             inside = inside & where["fresh"]
-        if not inside.any():
+        language = where["language"][inside]
+        if not set(language) >= ({name} if name != OTHERS else set(languages[1:])):
             continue
-        weight = _equal_languages(where["language"][inside])
         for metric, values in (("accuracy", right), ("excess", right - where["easy"])):
-            estimate = bootstrap_interval(values[inside] * weight, clusters=where["key"][inside])
+            estimate = bootstrap_interval(values[inside], where["key"][inside], language)
             yield {
                 "family": family, "run": run, "labels": labels, "language": name,
                 "subset": subset, "metric": metric, **interval(estimate),
             }  # fmt: skip
-
-
-def _equal_languages(language: np.ndarray) -> np.ndarray:
-    """A weight for each example, with which the mean over examples is the mean over languages."""
-    _, inverse, counts = np.unique(language, return_inverse=True, return_counts=True)
-    return len(language) / (len(counts) * counts[inverse])
 
 
 def headline_rows(rows: Iterable[Row]) -> Iterator[Row]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,7 @@ from tiebench.evaluation.cells import Cell, read_outcomes
 from tiebench.evaluation.keys import outcome_key
 from tiebench.schema import Settings
 
-Sampled = dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]]
-"""By family, run and metric: the mean over seeds of each example's outcome, and the sentence that
-each example belongs to, `[examples]` both."""
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,27 @@ def interval(estimate: Estimate) -> dict[str, Any]:
         "mean": estimate.mean,
         "low": estimate.low,
         "high": estimate.high,
-        "varies": None if estimate.low is None else estimate.varies,
+        "varies": estimate.varies,
     }
+
+
+def finite(rows: Iterable[Row], cell: Cell, task: str, data: str) -> Iterator[Row]:
+    """The rows of a cell, each with a `metric` and a `value`.
+
+    Raises:
+        DataError: a value is none, or not finite; with the command that makes the cell's
+            artefact of this task on this corpus or label set.
+    """
+    for row in rows:
+        value = row["value"]
+        if value is None or not math.isfinite(value):
+            raise DataError(
+                f"{cell.family}, run {cell.run}, seed {cell.seed}, {task} on {data}",
+                found=f"{row['metric']} {value}",
+                expected="a finite number",
+                mend=f"run `{cell.again(task, data)}`",
+            )
+        yield row
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class FlattenedSettings(Settings):
     share: Annotated[float, Field(gt=0, lt=1)]
     """The last share of the training tokens that is looked at."""
     nats: Rate
-    """Over it the validation loss fell by less than this, in the mean over seeds."""
+    """Over it the validation loss changed by less than this, in the mean over seeds."""
 
 
 class StatisticsSettings(Settings):

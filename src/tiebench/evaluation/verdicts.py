@@ -150,7 +150,7 @@ def judge(
                 (sum(pair[0]) / found.n, sum(pair[1]) / found.n),
                 found,
                 p,
-                smallest_detectable(*pair, tests),
+                smallest_detectable(pair[0], pair[1], tests),
                 limit,
                 p_equivalence,
                 verdict,

@@ -9,9 +9,10 @@ from tiebench.analysis.published import ABLATION
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import bars
 from tiebench.reporting.estimates import DETECTABLE, PERCENT
-from tiebench.reporting.naming import difference, joined, metric_name, number, plain, signed
+from tiebench.reporting.naming import difference, joined, metric_name, number, signed
+from tiebench.reporting.pairs import CURVES, UNSETTLED
 from tiebench.reporting.parts import Figure, Section, Table
-from tiebench.reporting.results import Results
+from tiebench.reporting.results import Results, Row
 
 ORDER = ("first", "second")
 VERDICTS = {
@@ -54,14 +55,42 @@ def findings(results: Results, family: str) -> list[str]:
             f"Verdicts: {joined(said)}; {_count(comparisons, 'comparison')} of two couplings, "
             f"{_count(measures, 'measure')}, {_count(len(judged), 'verdict')}."
         )
+    elif any(row["metric"] for row in rows):
+        sentences.append(f"No verdict: {_hindrance(results, family, rows)}.")
     else:
         sentences.append("No published difference has a counterpart of the same kind here.")
-    for reason in dict.fromkeys(row["reason"] for row in rows if not row["verdict"]):
-        number_of = sum(row["reason"] == reason and not row["verdict"] for row in rows)
+    reasons = Counter(
+        UNSETTLED if row["reason"].startswith(CURVES) else results.reason(family, row["reason"])
+        for row in rows
+        if not row["verdict"] and (judged or not row["metric"])
+    )
+    if reasons:
+        said = [f"{reason} ({n})" if len(reasons) > 1 else reason for reason, n in reasons.items()]
         sentences.append(
-            f"{_count(number_of, 'published difference')} without a verdict: {plain(reason)}."
+            f"{_count(reasons.total(), 'published difference')} without a verdict: "
+            f"{'; '.join(said)}."
         )
     return [*sentences, set_up(results, family)]
+
+
+def _hindrance(results: Results, family: str, rows: list[Row]) -> str:
+    """Why no difference that we have measured carries a verdict."""
+    held = [row for row in rows if row["metric"]]
+    if all(row["reason"].startswith(CURVES) for row in held):
+        runs = {row[f"{x}_run"] for row in held for x in ORDER}
+        moving = [
+            row
+            for row in results.where("flattened", family=family)
+            if row["run"] in runs and row["flat"] != "true"
+        ]
+        names = joined([results.called(family, row["run"]) for row in moving])
+        several = len(moving) != 1
+        if all(float(row["drop"]) > 0 for row in moving):
+            verb = "still fall" if several else "still falls"
+        else:
+            verb = "are not flat" if several else "is not flat"
+        return f"the learning curve{'s' * several} of {names} {verb}"
+    return "; ".join(dict.fromkeys(results.reason(family, row["reason"]) for row in held))
 
 
 def _count(number_of: int, noun: str) -> str:
@@ -124,7 +153,7 @@ def comparisons(results: Results, family: str) -> Table:
             f"difference{end}": row[key]
             for end, key in (("", "difference"), ("_low", "low"), ("_high", "high"))
         }
-        reason = f"({plain(row['reason'])})" if row["reason"] else ""
+        reason = f"({results.reason(family, row['reason'])})" if row["reason"] else ""
         rows.append(
             [
                 f"{row['first']} against {row['second']}",
@@ -146,9 +175,9 @@ def comparisons(results: Results, family: str) -> Table:
         f"layers, {width} wide, {vocabulary:,} vocabulary entries and {languages} languages. A "
         f"verdict needs at least {MINIMUM_SEEDS} seeds, learning curves that have flattened, both "
         "runs below the unigram loss, for retrieval, probing and transfer also both above their "
-        f"untrained control, and a {PERCENT} interval of our difference, paired by seed, that "
-        "excludes zero; intervals are not adjusted for their number. "
-        f"{_basis(results, family)} {DETECTABLE}"
+        f"untrained control, a {PERCENT} interval of our difference, paired by seed, that excludes "
+        "zero, and the verdict “different” in Differences between runs; the intervals shown are "
+        f"single ones. {_basis(results, family)} {DETECTABLE}"
     )
     header = ["comparison", "verdict", "our runs", "our measure", "our difference",
               "published difference", "published measure",

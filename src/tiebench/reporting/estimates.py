@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tiebench.analysis.statistics import LEVEL, MINIMUM_SEEDS, POWER, PairedDifference
 from tiebench.reporting.naming import capital, joined, number, percent, signed, within
 from tiebench.reporting.results import Results, Row
@@ -14,12 +16,16 @@ DETECTABLE = (
 
 CORRECTED = (
     "Smallest detectable: the true difference that this number of seeds finds with power "
-    f"{POWER:g} at the level of the corrected test and the observed standard deviation."
+    f"{POWER:g} at the observed standard deviation and the level of the corrected test, which is "
+    "that of one test divided by the number of tests."
 )
 FEW = (
     f"runs with fewer than {MINIMUM_SEEDS} seeds, and curves that have not flattened, carry no "
     "verdict"
 )
+
+MEAN = "in the mean"
+"""How a relation between two runs starts that too few seeds stand behind."""
 
 CUT = "An accuracy's interval that would pass 0 or 100% is given by its ends, cut there."
 
@@ -126,12 +132,25 @@ def against_controls(
 
 
 def standing(found: PairedDifference) -> str:
-    """What a difference over seeds shows: above, below, or neither."""
+    """What a difference over seeds shows: above, below, or neither; `MEAN` with too few."""
     if found.n < MINIMUM_SEEDS:
-        return f"in the mean over {seeds_of(found.n)}, without a claim, {direction_of(found.mean)}"
+        return f"{MEAN} over {seeds_of(found.n)} {direction_of(found.mean)}"
     if found.sign:
         return "above" if found.sign > 0 else "below"
     return "not shown to be above"
+
+
+def claim(relations: Iterable[str]) -> str:
+    """What to add to relations of `standing` of which some are no claim."""
+    return ", without a claim" if any(x.startswith(MEAN) for x in relations) else ""
+
+
+def apart(found: PairedDifference) -> str:
+    """A paired difference between shares of 1, for brackets."""
+    text = f"{100 * found.mean:+z.1f} points"
+    if found.low is not None and found.high is not None:
+        text += f", {100 * found.low:+z.1f} to {100 * found.high:+z.1f}"
+    return text
 
 
 def direction_of(size: float) -> str:

@@ -25,6 +25,7 @@ REASONS = {
     "equals_training": "a test string equal to one of training or development",
     "no_class": "a place in the software that no label covers",
     "no_second_span": "one word in a task of pairs, such as the root of a sentence",
+    "not_trained": "of training, past the number of the settings",
     "not_tested": "of training or development, in another language than the first",
     "past_limit": "past a limit of the settings (length read, number of training strings)",
     "rare": "a label that is too rare in training",

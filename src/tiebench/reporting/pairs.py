@@ -6,17 +6,29 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import Any
 
-from tiebench.analysis.statistics import MINIMUM_SEEDS
-from tiebench.reporting.estimates import DETECTABLE, PERCENT, count_of_seeds
-from tiebench.reporting.naming import joined, metric_name, number, plain, signed, unit
+from tiebench.analysis.statistics import LEVEL
+from tiebench.reporting.estimates import CORRECTED, DETECTABLE, FEW, PERCENT, count_of_seeds
+from tiebench.reporting.naming import (
+    better,
+    capital,
+    joined,
+    metric_name,
+    number,
+    signed,
+    unit,
+)
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.plotting import COLOURS, GREY, WIDTH, legend, new_figure, wrapped
 from tiebench.reporting.results import Results, Row
 
 MOST = 6
 """Pairs that there is room for; of more, those with the baseline are drawn and told."""
-SIGNS = ("different, first higher", "different, first lower", "equivalent", "undecided")
+SIGNS = ("different, first better", "different, first worse", "equivalent", "undecided")
 FILLS = dict(zip(SIGNS, (COLOURS[0], COLOURS[1], COLOURS[2], GREY), strict=True))
+SINGLE = ("none", "false discovery rate")
+"""Starts of the corrections whose strictest level is that of one test."""
+CURVES, UNSETTLED = "the learning curve", "a learning curve is not flat"
+"""How reasons that are about curves start, and what is said of them all."""
 
 
 def section(results: Results, family: str, title: str) -> Section:
@@ -31,13 +43,14 @@ def section(results: Results, family: str, title: str) -> Section:
             Figure(
                 f"{family}_pairs",
                 "First minus second run of each pair, in the mean over seeds, in the unit of its "
-                "row; the colour is the verdict: blue, different and the first is higher; orange, "
-                "different and the first is lower; green, equivalent within the margin; grey "
-                f"outline, undecided.{left_out}",
+                "row; the colour is the verdict: blue, different and the first is better (for the "
+                "loss: lower); orange, different and the first is worse; green, equivalent within "
+                f"the margin; grey outline, undecided.{left_out}",
                 partial(matrix, results, family, drawn),
             )
         ],
         [convergence(results, family), verdicts(results, family)],
+        notes(results, family),
     )
 
 
@@ -50,20 +63,49 @@ def _drawn(results: Results, family: str) -> list[Row]:
 
 
 def findings(results: Results, family: str) -> list[str]:
-    """How the verdicts fall, why there are none, and which curves still fall."""
+    """How the verdicts fall and why there are none; the baseline's pairs; which curves fall."""
     rows = list(results.where("pairs", family=family))
     counted = Counter(row["verdict"] for row in rows)
     count = len({(row["first"], row["second"]) for row in rows})
     metrics = len({row["metric"] for row in rows})
     said = [f"{counted[x]} {x}" for x in ("different", "equivalent", "undecided") if counted[x]]
-    sentences = [
+    first = (
         f"{count} pair{'s' * (count != 1)} of trained main runs in {metrics} "
         f"metric{'s' * (metrics != 1)}, {len(rows)} comparisons: {joined(said)}."
-    ]
-    reasons = Counter(row["reason"] for row in rows if row["verdict"] == "undecided")
+    )
+    reasons = Counter(
+        UNSETTLED if part.startswith(CURVES) else results.reason(family, part)
+        for row in rows
+        if row["verdict"] == "undecided"
+        for part in dict.fromkeys(row["reason"].split("; "))
+    )
     if reasons:
-        shown = [f"{plain(reason)} ({n})" for reason, n in reasons.most_common()]
-        sentences.append(f"Undecided because: {'; '.join(shown)}.")
+        shown = [f"{reason} ({n})" for reason, n in reasons.most_common()]
+        first += f" Undecided because: {'; '.join(shown)}."
+    return [first, *_with_baseline(results, family), *flattened(results, family)]
+
+
+def _with_baseline(results: Results, family: str) -> list[str]:
+    """What the verdicts say of each run against the baseline, in words."""
+    baseline = results.baseline(family)
+    held: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in results.where("pairs", family=family, second=baseline):
+        kind = _verdict(row).removeprefix("different, first ")
+        if kind != "undecided":
+            name = metric_name(row["metric"]).split(" (")[0]
+            held[results.called(family, row["first"])][kind].append(name)
+    if not held:
+        return []
+    runs = [
+        f"{run} is {', '.join(f'{kind} in {joined(x)}' for kind, x in kinds.items())}"
+        for run, kinds in held.items()
+    ]
+    return [f"Against {results.called(family, baseline)}, {'; '.join(runs)}."]
+
+
+def notes(results: Results, family: str) -> list[str]:
+    """Differences and equivalences with their size, by pair, and how far each curve falls."""
+    sentences: list[str] = []
     for verdict, words in (("different", "Different"), ("equivalent", "Equivalent")):
         held: dict[str, list[str]] = defaultdict(list)
         for row in _drawn(results, family):
@@ -74,9 +116,16 @@ def findings(results: Results, family: str) -> list[str]:
                     f"{metric_name(row['metric'])} ({size} {what})"
                 )
         sentences += (f"{words}, {pair}: {joined(x)}." for pair, x in held.items())
-    if count > MOST:
+    if len(_drawn(results, family)) < len(list(results.where("pairs", family=family))):
         sentences.append("Pairs without the baseline are in the table.")
-    return [*sentences, *flattened(results, family)]
+    falls = [
+        f"{results.called(family, row['run'])} by {_drop(row)}"
+        for row in results.where("flattened", family=family)
+        if row["flat"] != "true"
+    ]
+    if falls:
+        sentences.append(f"Fall of the curves that are not flat, in nats: {joined(falls)}.")
+    return sentences
 
 
 def _pair(results: Results, family: str, row: Row) -> str:
@@ -90,27 +139,21 @@ def flattened(results: Results, family: str) -> list[str]:
         return []
     share, nats = number(rows[0]["share"], 0, 100), f"{float(rows[0]['nats']):g}"
     flat = [results.called(family, row["run"]) for row in rows if row["flat"] == "true"]
-    falls = [
-        f"{results.called(family, row['run'])} by {_drop(row)}"
-        for row in rows
-        if row["flat"] != "true"
-    ]
-    text = (
-        f"A learning curve counts as flat when its validation loss falls by less than {nats} nats "
-        f"over the last {share}% of the training tokens, in the mean over seeds."
+    moving = [results.called(family, row["run"]) for row in rows if row["flat"] != "true"]
+    rule = (
+        f"A learning curve counts as flat when its validation loss changes by less than {nats} "
+        f"nats over the last {share}% of the training tokens, in the mean over seeds"
     )
+    if not moving:
+        return [f"{rule}: all are."]
     if flat:
-        text += f" Flat: {joined(flat)}."
-    if falls:
-        text += f" Still falling over that share: {joined(falls)} nats."
-    if not flat:
-        text += (
-            " Since every curve still falls, no verdict is given: the runs compare how fast the "
-            "couplings learn, and longer training may change the order."
-        )
-    elif falls:
-        text += " Pairs with a run whose curve still falls have no verdict."
-    return [text]
+        return [f"{rule}; not flat: {joined(moving)}. Pairs with such a run have no verdict."]
+    falling = all(float(row["drop"]) > 0 for row in rows)
+    return [
+        f"{rule}. Since {'every curve still falls' if falling else 'no curve is flat'}, no verdict "
+        "is given: the runs compare how fast the couplings learn, and longer training may change "
+        "the order."
+    ]
 
 
 def _drop(row: Row) -> str:
@@ -137,7 +180,7 @@ def convergence(results: Results, family: str) -> Table:
     caption = (
         f"Fall of the validation loss over the last {share}% of the training tokens (nats, mean "
         f"over {count_of_seeds(results, family, matched=True)} with the ends of its {PERCENT} t "
-        "interval), and the limit below which a curve counts as flat."
+        "interval; below zero it rises), and the limit below which a curve counts as flat."
     )
     header = ["run", "fall (nats)", "limit (nats)", "seeds", "flat"]
     return Table(f"{family}_flattened", caption, header, rows)
@@ -157,23 +200,49 @@ def verdicts(results: Results, family: str) -> Table:
                 _ends(row["sentence_low"], row["sentence_high"], digits, scale),
                 _p(row["p_adjusted"]),
                 number(row["margin"], digits, scale),
-                _p(row["p_equivalence"]),
+                _p(row["p_equivalence_adjusted"]),
                 number(row["detectable"], digits, scale),
-                plain(row["verdict"] + (f" ({row['reason']})" if row["reason"] else "")),
+                worded(results, family, row),
             ]
         )
-    method = results.one("provenance", item="correction of p values")
+    method = correction(results)
+    corrected = ""
+    if method != "none":
+        corrected = (
+            f" p is corrected{f' ({method})' if method else ''} over the pairs of one metric, not "
+            "over metrics."
+        )
     caption = (
         f"Pairs of trained main runs, paired by seed; {count_of_seeds(results, family)}, {PERCENT} "
-        "t interval over seeds and bootstrap interval over sentences or strings. p is corrected "
-        f"for the number of pairs{' (' + method['value'] + ')' if method else ''}. Different: "
-        "corrected p below 0.05 and the interval over sentences on the same side of zero. "
-        "Equivalent: shown to be within the margin, which was set before the runs. Both need "
-        f"{MINIMUM_SEEDS} seeds and learning curves that have flattened. {DETECTABLE}"
+        "t interval over seeds and bootstrap interval over sentences or strings; loss and masked "
+        f"accuracy are judged over seeds alone.{corrected} Different: "
+        f"{'' if method == 'none' else 'corrected '}p below {1 - LEVEL:.2g} and any interval over "
+        "sentences on the same side of zero. "
+        "Equivalent: shown to be within the margin, which was set before the runs, as is any "
+        "interval over sentences. "
+        f"{capital(FEW)}. {smallest(results)}"
     )
-    header = ["metric", "runs", "difference", "over seeds", "over sentences", "p, corrected",
-              "margin", "p, equivalence", "smallest detectable", "verdict"]  # fmt: skip
+    p = "p" if method == "none" else "p, corrected"
+    header = ["metric", "runs", "difference", "over seeds", "over sentences", p, "margin",
+              p.replace("p", "p of equivalence", 1), "smallest detectable", "verdict"]  # fmt: skip
     return Table(f"{family}_pairs", caption, header, rows, long=len(rows) > 12)
+
+
+def worded(results: Results, family: str, row: Row) -> str:
+    """The verdict on two runs, with its reason in brackets."""
+    reason = f" ({results.reason(family, row['reason'])})" if row["reason"] else ""
+    return f"{row['verdict']}{reason}"
+
+
+def correction(results: Results) -> str:
+    """How p values are corrected; empty where the tables do not say."""
+    row = results.one("provenance", item="correction of p values")
+    return row["value"] if row else ""
+
+
+def smallest(results: Results) -> str:
+    """What the smallest detectable difference is, of tests that may be corrected."""
+    return DETECTABLE if correction(results).startswith(SINGLE) else CORRECTED
 
 
 def _ends(low: str, high: str, digits: int, scale: float) -> str:
@@ -232,5 +301,5 @@ def matrix(results: Results, family: str, rows: list[Row]) -> Any:
 
 def _verdict(row: Row) -> str:
     if row["verdict"] == "different":
-        return SIGNS[0] if float(row["difference"]) > 0 else SIGNS[1]
+        return SIGNS[0] if float(row["difference"]) * better(row["metric"]) > 0 else SIGNS[1]
     return row["verdict"]

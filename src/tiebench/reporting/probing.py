@@ -10,7 +10,9 @@ from tiebench.reporting.estimates import (
     CUT,
     PERCENT,
     against_controls,
+    apart,
     both,
+    claim,
     differences,
     direction_of,
     over,
@@ -37,9 +39,9 @@ from tiebench.reporting.results import Results, Row
 
 MIX = {"probe": "mix", "metric": "accuracy"}
 UNTRAINED = (
-    "Layer 0 of an untrained encoder does well because its vectors, though random, are distinct: "
-    "they identify the pieces of the word, and a probe can learn words by heart, which selectivity "
-    "measures."
+    " Layer 0 of an untrained encoder can do well: its vectors, though random, are distinct, so "
+    "that they identify the pieces of a word, and a probe can learn words by heart, which "
+    "selectivity measures."
 )
 
 
@@ -51,7 +53,8 @@ def section(results: Results, family: str, title: str) -> Section:
             f"{family}_probing_{name}",
             f"{capital(task(name))}: test accuracy of a probe on each layer alone and on a learnt "
             f"mix of all layers. {spread(results, family, 'Bands and bars')} Dotted: "
-            f"{BASELINES['majority']}; dash-dotted: {BASELINES['word_type']}. {UNTRAINED}",
+            f"{BASELINES['majority']}; dash-dotted: {BASELINES['word_type']}."
+            f"{UNTRAINED if name == names[0] else ''}",
             partial(curves.accuracy_by_probe, results, family, labels, name),
         )
         for name in names
@@ -138,7 +141,7 @@ def _against_control(
         best = _best(accuracy)
         found = _minus_control(results, family, best, labels, name)
         if found:
-            size = f"{task(name)} ({points(found)} points)"
+            size = f"{task(name)} ({apart(found)})"
             relations.setdefault(standing(found), []).append(size)
         mean = float(accuracy[best]["mean"])
         against = [
@@ -150,11 +153,11 @@ def _against_control(
         levels.append(", ".join([text, joined(against)]) if against else text)
     if not relations:
         return f"The best trained run in the mean: {'; '.join(levels)}."
-    even = "above" not in relations
+    even = relations.keys() <= {"below", "not shown to be above"}
     said = (f"{relation} its untrained control in {joined(x)}" for relation, x in relations.items())
     return (
         f"Read off frozen states by a small classifier, {'even ' if even else ''}the best trained "
-        f"run is {'; '.join(said)}. In the mean: {'; '.join(levels)}."
+        f"run is {'; '.join(said)}{claim(relations)}. In the mean: {'; '.join(levels)}."
     )
 
 
@@ -199,8 +202,8 @@ def _caveat(results: Results, family: str, labels: str, held: dict[str, dict[str
     text = "The best trained run is picked on the test targets that it is scored on."
     if said:
         text += (
-            " The same probe on control labels, which are drawn per word and can only be learnt "
-            f"by heart: {'; '.join(said)}."
+            " Against the same probe on control labels, which are drawn per word and can only be "
+            f"learnt by heart, its accuracy is: {'; '.join(said)}."
         )
     return text
 
@@ -208,7 +211,7 @@ def _caveat(results: Results, family: str, labels: str, held: dict[str, dict[str
 def _selectivity(row: Row) -> str:
     """How far the accuracy is above that on control labels, or below it."""
     size = 100 * float(row["mean"])
-    text = f"it is {abs(size):.1f} points {direction_of(size)} that"
+    text = f"{abs(size):.1f} points {direction_of(size)}"
     if row["low"]:
         text += f" ({signed(row['low'], 1, 100)} to {signed(row['high'], 1, 100)})"
     return text

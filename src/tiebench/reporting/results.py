@@ -24,7 +24,8 @@ TABLES = (
     "savings_by_scale", "published_counts", "rembert_parameters", "rembert_conventions",
     "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
     "probing_weights_summary", "probing_sentences", "transfer", "transfer_summary",
-    "transfer_sentences", "label_baselines", "label_sets", "flattened", "pairs", "views",
+    "transfer_sentences", "transfer_cells", "label_baselines", "label_sets", "flattened", "pairs",
+    "views",
 )  # fmt: skip
 
 

@@ -118,9 +118,7 @@ def findings(results: Results, family: str) -> list[str]:
     metric = "_".join(("retrieval", *pair, "last"))
     found = {row["run"]: results.summary(family, row["run"], metric) for row in trained}
     held = {run: row for run, row in found.items() if row is not None}
-    couplings = differences(
-        results, family, held, "points", 1, 100.0, where="at the last layer"
-    )
+    couplings = differences(results, family, held, "points", 1, 100.0, where="at the last layer")
     fitted = ", on which the offset is fitted too" if offset == "scored_pairs" else ""
     caveat = f"Run and layer were picked on the same pairs that are scored{fitted}."
     last = results.chosen(family, pair, last=True)
@@ -166,9 +164,7 @@ def _mean(chosen: tuple[str, Row]) -> float:
     return float(chosen[1]["mean"])
 
 
-def _below_controls(
-    results: Results, family: str, trained: list[Row], chosen: Chosen
-) -> list[str]:
+def _below_controls(results: Results, family: str, trained: list[Row], chosen: Chosen) -> list[str]:
     """Every trained run that is not above its control in the mean."""
     return [
         f"{results.called(family, row['run'])} ({number(chosen[row['run']][1]['mean'], 1, 100)}% "

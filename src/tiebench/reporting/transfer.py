@@ -10,14 +10,16 @@ from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import dots, label_sets
 from tiebench.reporting.estimates import (
     CUT,
+    MEAN,
     PERCENT,
     against_controls,
+    apart,
     both,
+    claim,
     differences,
     direction_of,
     over,
     percent_and_sampled,
-    points,
     seeds_of,
     spread,
     standing,
@@ -138,18 +140,16 @@ def _against_baseline(results: Results, family: str, labels: str, held: dict[str
     """How the best trained run stands to what form alone gives, and to its untrained control."""
     best, first = _best(held), results.tested_languages(labels)[0]
     control = results.run(family, best)["control"]
-    found = control and results.paired(
-        "transfer", family, best, control, labels=labels, **HEADLINE
-    )
+    found = control and results.paired("transfer", family, best, control, labels=labels, **HEADLINE)
     excess = results.transferred(family, best, labels, "others", "excess")
     drawn = strings(results, family, best, labels, "others", "excess")
     relation = _relation(excess, drawn) if excess else ""
-    said = [f"{relation} the surface baseline, which knows only a string's form"] if excess else []
-    said += [f"{standing(found)} its untrained control ({points(found)} points)"] if found else []
-    even = "" if relation.startswith("above") else "even "
+    said = [f"{relation} the surface baseline, which knows only a string's form,"] if excess else []
+    said += [f"{standing(found)} its untrained control ({apart(found)})"] if found else []
+    even = "even " if relation in ("below", "not shown to be above") else ""
     text = (
         f"Fine-tuned on {language(first)} and tested on the other languages, {even}the best "
-        f"trained run, {results.called(family, best)}, is {joined(said)}."
+        f"trained run, {results.called(family, best)}, is {joined(said).rstrip(',')}{claim(said)}."
         if said
         else f"The best trained run is {results.called(family, best)}."
     )
@@ -163,7 +163,7 @@ def _relation(row: Row, drawn: Row | None) -> str:
     """What the intervals of an excess, over seeds and over strings, both show."""
     mean, seeds = float(row["mean"]), int(row["seeds"])
     if seeds < MINIMUM_SEEDS:
-        return f"in the mean over {seeds_of(seeds)}, without a claim, {direction_of(mean)}"
+        return f"{MEAN} over {seeds_of(seeds)} {direction_of(mean)}"
     signs = {
         (float(x["low"]) > 0) - (float(x["high"]) < 0) if x["low"] else 0
         for x in (row, drawn)
@@ -323,13 +323,13 @@ def fine_tuning(results: Results, family: str, labels: str) -> Table:
         rates = Counter(
             row["value"]
             for row in results.where(
-                "transfer", family=family, run=run, labels=labels, metric="learning_rate"
+                "transfer_cells", family=family, run=run, labels=labels, metric="learning_rate"
             )
         )
         development = results.transferred(family, run, labels, first, "development_accuracy")
         f1 = results.transferred(family, run, labels, "others", "macro_f1")
         parameters = results.one(
-            "transfer", family=family, run=run, labels=labels, metric="parameters"
+            "transfer_cells", family=family, run=run, labels=labels, metric="parameters"
         )
         if rates:
             chosen = [f"{float(x):g} ({n} seed{'s' * (n > 1)})" for x, n in sorted(rates.items())]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
-from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import dots
-from tiebench.reporting.estimates import DETECTABLE, count_of_seeds, over, spread
+from tiebench.reporting.estimates import FEW, count_of_seeds, over, seeds_of, spread
 from tiebench.reporting.naming import (
     capital,
     joined,
     metric_name,
     number,
-    plain,
     signed,
     unit,
     whole,
 )
+from tiebench.reporting.pairs import smallest, worded
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
 
@@ -44,6 +44,7 @@ def section(results: Results, family: str, title: str) -> Section:
             for metric in shown
         ],
         [comparison(results, family)],
+        notes(results, family),
     )
 
 
@@ -73,20 +74,132 @@ def _negative(cell: str) -> str:
 
 
 def findings(results: Results, family: str) -> list[str]:
-    """What is matched by what; then, by view and pair, what stays and what reverses."""
-    sentences, rows = [set_up(results, family)], oriented(results, family)
+    """What verdicts say of the views; the loss in them; what is matched and what has none."""
+    return [_verdicts(results, family), *_losses(results, family), set_up(results, family)]
+
+
+def notes(results: Results, family: str) -> list[str]:
+    """How runs are matched; then every view and pair, with a claim where there is a verdict."""
+    by: dict[tuple[str, str], list[tuple[Row, Row]]] = {}
+    for before, row in _changes(results, family):
+        by.setdefault((row["view"], _pair(results, family, row)), []).append((before, row))
+    told = (f"{_at(view)}, {pair}: {_told(changes)}." for (view, pair), changes in by.items())
+    return [*matching(results, family), *map(capital, told)]
+
+
+def _changes(results: Results, family: str) -> list[tuple[Row, Row]]:
+    """Rows of the other views, each after the row of the same couplings at equal width."""
+    rows = oriented(results, family)
     wide = {_key(results, family, row): row for row in rows if row["view"] == WIDTH}
-    held: dict[tuple[str, str], list[tuple[Row, Row]]] = {}
-    for row in rows:
-        before = wide.get(_key(results, family, row))
-        if before and row["view"] != WIDTH:
-            pair = " minus ".join(results.short(family, row[key]) for key in ("first", "second"))
-            held.setdefault((row["view"], pair), []).append((before, row))
-    return sentences + [_change(*at, changes) for at, changes in held.items()]
+    return [
+        (wide[key], row)
+        for row in rows
+        if row["view"] != WIDTH and (key := _key(results, family, row)) in wide
+    ]
+
+
+def _claimed(row: Row) -> bool:
+    """Whether a verdict stands without a reservation."""
+    return row["verdict"] in ("different", "equivalent") and not row["reason"]
+
+
+def _kind(before: Row, row: Row) -> str:
+    """What becomes of a difference at equal width; empty where there is no claim on both."""
+    if not (_claimed(before) and _claimed(row)):
+        return ""
+    verdicts = before["verdict"], row["verdict"]
+    if verdicts == ("different", "different"):
+        product = float(before["difference"]) * float(row["difference"])
+        return "stays in" if product > 0 else "turns round in"
+    if verdicts == ("different", "equivalent"):
+        return "is gone (equivalent within the margin) in"
+    if verdicts == ("equivalent", "different"):
+        return "appears, where equal width is equivalent, in"
+    return "is absent in both (equivalent within the margin) in"
+
+
+def _verdicts(results: Results, family: str) -> str:
+    """How many differences stay and turn round by their verdicts; or that none can be said to."""
+    changes = _changes(results, family)
+    kinds = Counter(_kind(before, row) for before, row in changes)
+    none = kinds.pop("", 0)
+    if not kinds:
+        return (
+            "No claim is made on whether a difference at equal width stays when parameters or "
+            f"operations are equal: {FEW}."
+        )
+    said = [f"{kind.removesuffix(' in')} in {_count(n)}" for kind, n in kinds.most_common()]
+    text = (
+        "When parameters or operations are equal instead of the width, the difference between two "
+        f"couplings {'; '.join(said)}."
+    )
+    return f"{text} In {_count(none)} there is no verdict: {FEW}." if none else text
+
+
+def _count(n: int) -> str:
+    return f"{n} comparison{'s' * (n != 1)}"
+
+
+def _losses(results: Results, family: str) -> list[str]:
+    """The validation loss in every view, with or without a claim."""
+    by: dict[str, list[str]] = {}
+    for before, row in _changes(results, family):
+        if row["metric"] == "loss":
+            size = f"{_pair(results, family, row)} {_size(row)}"
+            size += f", at equal width {signed(before['difference'], 3)}"
+            by.setdefault(_at(row["view"]), []).append(size)
+    said = [f"{view}, {'; '.join(pairs)}" for view, pairs in by.items()]
+    return [f"Validation loss in nats: {'. '.join(map(capital, said))}."] if said else []
+
+
+def _at(view: str) -> str:
+    return view.replace("equal", "at equal", 1)
+
+
+def _pair(results: Results, family: str, row: Row) -> str:
+    return " minus ".join(results.short(family, row[key]) for key in ("first", "second"))
+
+
+def _size(row: Row) -> str:
+    """A difference and what stands behind it; without a claim where it has no verdict."""
+    _, scale, digits = unit(row["metric"])
+    text = signed(row["difference"], digits, scale)
+    if _claimed(row):
+        return f"{text} ({row['verdict']})"
+    said = [f"in the mean over {seeds_of(int(row['seeds']))}, without a claim"]
+    if row["low"]:
+        said.append(" to ".join(signed(row[x], digits, scale) for x in ("low", "high")))
+        said.append(f"smallest detectable {number(row['detectable'], digits, scale)}")
+    return f"{text} ({'; '.join(said)})"
+
+
+def _told(changes: list[tuple[Row, Row]]) -> str:
+    """One pair of couplings in a view, against the same pair at equal width."""
+    by: dict[str, list[str]] = {}
+    for before, row in changes:
+        what, scale, digits = unit(row["metric"])
+        wide = signed(before["difference"], digits, scale)
+        text = f"{metric_name(row['metric'])} {_size(row)}, at equal width {wide} {what}"
+        by.setdefault(_kind(before, row), []).append(text)
+    return "; ".join(
+        f"the difference at equal width {kind} {joined(said)}" if kind else joined(said)
+        for kind, said in by.items()
+    )
 
 
 def set_up(results: Results, family: str) -> str:
-    """How runs are matched, and what carries a verdict."""
+    """What the views hold equal, and how many seeds there are."""
+    text = (
+        "At equal width a larger table adds parameters and a wide output adds operations; the "
+        "other views hold these equal."
+    )
+    if results.matched(family):
+        text += f" There are {count_of_seeds(results, family, matched=True)}."
+    return text
+
+
+def matching(results: Results, family: str) -> list[str]:
+    """How runs are matched."""
     said = []
     for row in results.matched(family):
         main = results.run(family, results.unmatched(family, row["run"]))
@@ -96,68 +209,13 @@ def set_up(results: Results, family: str) -> str:
             f"by a feed-forward width of {whole(row['feedforward_width'])} instead of "
             f"{whole(main['feedforward_width'])}"
         )
-    text = (
-        "At equal width a larger table adds parameters and a wide output adds operations; the "
-        "other views hold these equal."
-    )
-    if said:
-        text += (
-            f" Matched runs differ from the run of the same coupling in feed-forward width alone: "
-            f"{'; '.join(said)}. There are {count_of_seeds(results, family, matched=True)}"
-        )
-        few = len(results.matched_seeds(family)) < MINIMUM_SEEDS
-        text += ": only main runs carry verdicts." if few else "."
-    return text
+    start = "Matched runs differ from the run of the same coupling in feed-forward width alone"
+    return [f"{start}: {'; '.join(said)}."] if said else []
 
 
 def _key(results: Results, family: str, row: Row) -> tuple[str, ...]:
     couplings = sorted(results.unmatched(family, row[key]) for key in ("first", "second"))
     return (row["metric"], *couplings)
-
-
-def _sign(row: Row) -> int:
-    """Of a difference whose interval excludes zero, else 0."""
-    if not row["low"]:
-        return 0
-    return (float(row["low"]) > 0) - (float(row["high"]) < 0)
-
-
-def _change(view: str, pair: str, changes: list[tuple[Row, Row]]) -> str:
-    """One pair of couplings in a view, against the same pair at equal width."""
-    kept: list[str] = []
-    turned: list[str] = []
-    here: list[str] = []
-    unclear: list[str] = []
-    for before, row in changes:
-        signs, said = (_sign(before), _sign(row)), _moved(before, row)
-        if 0 not in signs:
-            (kept if signs[0] == signs[1] else turned).append(said)
-        elif signs[1]:
-            here.append(said)
-        else:
-            unclear.append(metric_name(row["metric"]))
-    parts = [
-        f"{words} {joined(said)}"
-        for words, said in (
-            ("the direction at equal width turns round in", turned),
-            ("it stays in", kept),
-            ("a difference that equal width does not show is there in", here),
-        )
-        if said
-    ]
-    if unclear:
-        count = f"{len(unclear)} metrics" if len(unclear) > 2 else joined(unclear)
-        parts.append(f"no difference is shown in {count}")
-    if not turned:
-        parts.insert(0, "no direction turns round")
-    return f"{capital(view.replace('equal', 'at equal', 1))}, {pair}: {'; '.join(parts)}."
-
-
-def _moved(before: Row, row: Row) -> str:
-    """`validation loss (+0.296 to +0.500 nats)`: at equal width, and in the view."""
-    what, scale, digits = unit(row["metric"])
-    ends = (signed(x["difference"], digits, scale) for x in (before, row))
-    return f"{metric_name(row['metric'])} ({' at equal width, here '.join(ends)} {what})"
 
 
 def comparison(results: Results, family: str) -> Table:
@@ -178,14 +236,14 @@ def comparison(results: Results, family: str) -> Table:
                 f"{signed(row['difference'], digits, scale)}{half}",
                 number(row["detectable"], digits, scale),
                 row["seeds"],
-                plain(row["verdict"] + (f" ({row['reason']})" if row["reason"] else "")),
+                worded(results, family, row),
             ]
         )
     caption = (
         f"The views. A slash separates the two runs; differences are paired by seed; "
         f"{over(results, family, matched=True)}. The baseline's coupling stands "
         "second. At equal training FLOPs both runs are read at the cost of the cheaper one, on "
-        f"their learning curves. {DETECTABLE}"
+        f"their learning curves; {FEW}. {smallest(results)}"
     )
     header = ["view", "metric", "runs", "what is equal: width, parameters or FLOPs", "means",
               "difference", "smallest detectable", "seeds", "verdict"]  # fmt: skip
