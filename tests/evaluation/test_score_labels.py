@@ -268,7 +268,7 @@ def test_label_sets_and_baselines(made: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "name", "what"),
     [("probing", "treebank-tied-s1", "model"), ("transfer", "purposes-tied-s0", "labels"),
-     ("probing", "treebank-tied-s1", "labels"), ("transfer", "purposes-tied-s0", "settings")],
+     ("probing", "treebank-tied-s1", "labels"), ("transfer", "purposes-tied-s0", "settings"), ("transfer", "purposes-tied-s0", "texts")],
 )  # fmt: skip
 def test_outcomes_of_something_else_are_refused(
     workspace: Path, task: str, name: str, what: str
@@ -276,6 +276,8 @@ def test_outcomes_of_something_else_are_refused(
     params, (labels, run) = small_params(languages=("en", "de", "es")), name.split("-", 1)
     if what == "model":
         (workspace / "runs/small/encoders" / run / "model.safetensors").write_text("other")
+    elif what == "texts":
+        (workspace / "data/home/seen.parquet").write_text("others")
     elif what == "labels":
         path = next((workspace / "labels" / labels).glob("[e,t]*.parquet"))
         parquet.write_table(parquet.read_table(path), path, compression="none")

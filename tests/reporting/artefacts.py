@@ -203,6 +203,7 @@ def _write_corpus(folder: Path, languages: list[str]) -> None:
         "tokens": 225_000,
         "bytes_per_token": 800 / 225,
     }
+    write_text(folder / "seen.parquet", "made up\n")
     write_json(
         folder / "meta.json",
         {
@@ -504,7 +505,10 @@ def write_transfer(params: Params, cell: Cell) -> None:
     write_json(
         path.parent / "summary.json",
         {
-            "key": outcome_key(cell.folder, paths.labels_folder("purposes"), params.transfer),
+            "key": outcome_key(
+                cell.folder, paths.labels_folder("purposes"), params.transfer,
+                paths.corpus_folder(cell.corpus) / "seen.parquet",
+            ),
             **grid[0], "grid": grid, "parameters": 900_002, "encoder_parameters": 900_000,
             "cut": 0,
         },

@@ -14,7 +14,7 @@ from tiebench.errors import DataError
 from tiebench.evaluation.cells import EVALUATED, Cell
 from tiebench.evaluation.scoring import Scorer, codes, finite, interval, outcomes_of
 from tiebench.labels.read import read_baselines, read_purposes
-from tiebench.paths import labels_folder
+from tiebench.paths import corpus_folder, labels_folder
 from tiebench.progress import progress
 from tiebench.settings import Params
 
@@ -59,7 +59,8 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
     for cell in progress(
         [cell for cell in cells if cell.family in EVALUATED], desc="score transfer", unit="cell"
     ):
-        table, summary = outcomes_of(cell, "transfer", labels, folder, params.transfer)
+        texts = corpus_folder(cell.corpus) / "seen.parquet"
+        table, summary = outcomes_of(cell, "transfer", labels, folder, params.transfer, texts)
         languages, language = codes(table["lang"])
         example, fresh = table["example"].to_numpy(), ~table["seen"].to_numpy()
         if set(languages) != {first, *others}:

@@ -95,15 +95,18 @@ def codes(column: Any) -> tuple[list[str], np.ndarray]:
 
 
 def outcomes_of(
-    cell: Cell, task: str, labels: str, folder: Path, settings: Settings
+    cell: Cell, task: str, labels: str, folder: Path, settings: Settings, *others: Path
 ) -> tuple[Any, dict[str, Any]]:
     """Outcomes and summary of a cell, if they are of its model, this label set and the settings.
+
+    Args:
+        others: further files that the task reads, as in `outcome_key`.
 
     Raises:
         DataError: missing, damaged, or made from something else.
     """
     table, summary = read_outcomes(cell, task, labels), cell.summary(task, labels)
-    expected = outcome_key(cell.folder, folder, settings)
+    expected = outcome_key(cell.folder, folder, settings, *others)
     if summary.get("key") != expected:
         raise DataError(
             cell.outcomes(task, labels),
