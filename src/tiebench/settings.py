@@ -122,6 +122,7 @@ def check(params: Params) -> Params:
     """
     for name, family in families(params).items():
         _check_corpus(params, name, family.corpus)
+        _check_baseline(name, family)
         _check_validations(params, name, family)
         for run in family.all_runs:
             _check_run(name, family, run)
@@ -167,17 +168,28 @@ def _check_corpus(params: Params, family: str, corpus: str) -> None:
         )
 
 
+def _check_baseline(name: str, family: FamilySettings) -> None:
+    trained = [run for run, held in family.runs.items() if held.trained]
+    if trained and family.baseline not in trained:
+        raise SettingsError(
+            f"{name}.baseline",
+            found=f"{family.baseline!r}, which is not trained",
+            expected=f"a trained run, one of {', '.join(trained)}",
+            mend=RECOMPOSE,
+        )
+
+
 def _check_validations(params: Params, name: str, family: FamilySettings) -> None:
     """Whether a curve has flattened is read off the validations in its last part."""
     share, training = params.statistics.flattened.share, family.training
-    most = int(share * training.steps / 2)
-    if training.validate_every > most:
+    most = max(1, int(share * training.steps / 2))
+    if training.validate_every > most or share * training.steps < 2:
         raise SettingsError(
             f"{name}.training.validate_every",
             found=f"{training.validate_every}",
             expected=f"at most {most}: two validations in the last {share:.0%} of "
-            f"{training.steps} steps (statistics.flattened.share)",
-            mend=RECOMPOSE,
+            f"{training.steps} steps",
+            mend="validate more often, train longer, or raise statistics.flattened.share",
         )
 
 
@@ -222,7 +234,8 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
         )
     others = sorted(held.body.keys() - {"feedforward_width"})
     alike = [x for x in trained if family.runs[x].coupling == held.coupling]
-    if not held.trained or others or not alike:
+    same = family.body_of(run) == family.body_of(matches.run)
+    if not held.trained or others or not alike or (same and matches.run in alike):
         raise SettingsError(
             key,
             found=f"trained {held.trained}, body {held.body}, coupling {held.coupling.option}",

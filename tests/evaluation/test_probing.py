@@ -53,7 +53,10 @@ def write_treebank(folder, sentences=60):
     arrays = {name: pa.array(x, pa.int32()) for name, x in columns.items() if isinstance(x[0], int)}
     parquet.write_table(pa.table({**columns, **arrays}), folder / "targets.parquet")
     meta = {
+        "option": "tiny",
         "kind": "treebank",
+        "languages": ["tr"],
+        "dropped": [],
         "labels": {"pair": ["False", "True"], "upos": sorted(FORMS.values())},
         "spans": {"pair": 2, "upos": 1},
         "sentences": {part: parts.count(part) for part in PARTS},
@@ -124,7 +127,7 @@ def test_outcomes_and_summary(params):
     assert right["upos", "layer_0"] == 1 and right["upos", "mix"] > 0.9
     assert right["upos", "control"] < 0.6
     summary = json.loads((folder / "summary.json").read_text())
-    assert set(summary) == {"key", "layers", "tasks"} and summary["layers"] == 3
+    assert set(summary) == {"key", "outcomes", "layers", "tasks"} and summary["layers"] == 3
     run = paths.run_folder(params.name, "encoders", "tied", 0)
     assert summary["key"] == outcome_key(run, paths.labels_folder("tiny"), params.probing)
     held = summary["tasks"]["upos"]

@@ -1,5 +1,6 @@
 """Scoring of probing and transfer: exact numbers from outcomes, and outcomes of this cell only."""
 
+import hashlib
 import json
 import runpy
 import shutil
@@ -201,6 +202,45 @@ def test_the_interval_of_the_others_is_over_their_mean_in_each_draw(made: Path) 
     assert (float(row["low"]), float(row["high"])) == pytest.approx((low, high), rel=1e-6)
 
 
+def owned(folder: Path) -> None:
+    """Let the summary say that the outcomes beside it are its own."""
+    path = folder / "summary.json"
+    digest = hashlib.sha256((folder / "outcomes.parquet").read_bytes()).hexdigest()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "outcomes": digest}))
+
+
+@pytest.mark.parametrize(("task", "name"), [("probing", "treebank"), ("transfer", "purposes")])
+def test_outcomes_of_another_run_or_cut_short_are_refused(
+    workspace: Path, task: str, name: str
+) -> None:
+    params = small_params(languages=("en", "de", "es"))
+    path = workspace / f"evals/small/{task}/encoders/{name}-tied-s0/outcomes.parquet"
+    whole = path.read_bytes()
+    shutil.copy(path.parents[1] / f"{name}-untied-s0/outcomes.parquet", path)
+    with pytest.raises(DataError, match="found sha256 .* as summary.json beside it says"):
+        score(params)
+    path.write_bytes(whole)
+    parquet.write_table(parquet.read_table(path).slice(5), path)
+    with pytest.raises(DataError, match=f"dvc repro {task}_encoders@{name}-tied-0"):
+        score(params)
+
+
+def test_a_summary_without_a_key_is_named(workspace: Path) -> None:
+    path = workspace / "evals/small/transfer/encoders/purposes-tied-s0/summary.json"
+    held = json.loads(path.read_text())
+    del held["cut"]
+    path.write_text(json.dumps(held))
+    with pytest.raises(DataError, match="found no key 'cut'; expected the summary of transfer"):
+        score(small_params(languages=("en", "de", "es")))
+
+
+def test_a_file_that_outcomes_were_made_from_is_missing(workspace: Path) -> None:
+    for path in ("data/home/seen.parquet", "labels/treebank/meta.json"):
+        (workspace / path).unlink()
+        with pytest.raises(DataError, match=f"{path}: found no such file"):
+            score(small_params(languages=("en", "de", "es")))
+
+
 def test_a_mean_over_languages_needs_all_of_them(workspace: Path) -> None:
     params = small_params(languages=("en", "de", "es"))
     for run in ("tied", "untied", "untrained"):
@@ -209,6 +249,7 @@ def test_a_mean_over_languages_needs_all_of_them(workspace: Path) -> None:
             table = parquet.read_table(path / "outcomes.parquet").to_pandas()
             table["seen"] |= table["lang"] == "es"
             table.to_parquet(path / "outcomes.parquet")
+            owned(path)
     score(params)
     for name in ("transfer", "transfer_sentences"):
         held = rows(workspace, name, subset="not_in_training", metric="accuracy")
@@ -288,7 +329,7 @@ def test_outcomes_of_something_else_are_refused(
         DataError, match=r"found outcomes with key \w{12}; expected \w{12}, of the model"
     ) as caught:
         score(params)
-    assert f"dvc repro -f -s {task}_encoders@{labels}" in caught.value.mend
+    assert f"dvc repro {task}_encoders@{labels}" in caught.value.mend
 
 
 def test_missing_outcomes_name_their_cell(workspace: Path) -> None:

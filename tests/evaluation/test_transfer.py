@@ -128,7 +128,7 @@ def test_a_separable_task_is_learned(workspace):
     assert len(said["grid"]) == 6 and said["cut"] == 0
     assert said["parameters"] == said["encoder_parameters"] + 2 * 16 + 2
     assert set(said) == {
-        "key", "learning_rate", "epoch", "development_accuracy", "grid", "parameters",
+        "key", "outcomes", "learning_rate", "epoch", "development_accuracy", "grid", "parameters",
         "encoder_parameters", "cut",
     }  # fmt: skip
 

@@ -239,6 +239,7 @@ def test_refused(values: Any, changes: dict[str, Any], expected: str) -> None:
     with pytest.raises(DataError, match=expected) as caught:
         chosen(values, **changes)
     assert caught.value.mend
+    assert ("raise examples" in caught.value.mend) == ("examples" in changes)
 
 
 def test_treebanks_are_refused(here: Path) -> None:

@@ -403,7 +403,7 @@ def test_a_task_without_targets_in_a_part_is_refused(here: Path) -> None:
 def test_damaged_files(here: Path) -> None:
     write(en=conllu(*map(plain, range(20))))
     folder = made()
-    mend = r"run `dvc repro labels@test`"
+    mend = r"run `dvc repro -f labels@test`"
     with pytest.raises(DataError, match=r"meta\.json: found kind treebank; expected kind purposes"):
         read_purposes(folder)
     table = parquet.read_table(folder / "targets.parquet")
@@ -417,14 +417,35 @@ def test_damaged_files(here: Path) -> None:
     with pytest.raises(DataError, match=rf"sentences\.parquet: found a damaged file.*{mend}"):
         read_treebank(folder)
     (folder / "sentences.parquet").unlink()
-    with pytest.raises(DataError, match=rf"sentences\.parquet: found no such file.*{mend}"):
+    with pytest.raises(
+        DataError, match=r"sentences\.parquet: found no such file.*repro labels@test"
+    ):
         read_treebank(folder)
     (folder / "baselines.parquet").unlink()
-    with pytest.raises(DataError, match=rf"baselines\.parquet: found no such file.*{mend}"):
+    with pytest.raises(
+        DataError, match=r"baselines\.parquet: found no such file.*repro labels@test"
+    ):
         read_baselines(folder)
     (folder / "meta.json").unlink()
-    with pytest.raises(DataError, match=rf"meta\.json: found no such file.*{mend}"):
+    with pytest.raises(DataError, match=r"meta\.json: found no such file.*repro labels@test"):
         read_treebank(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "lower minimum, or read more files"),
+        ({"targets": 5}, "lower minimum, raise targets, or read more files"),
+        ({"targets": 5, "sentences": 19}, "raise targets or sentences, or read"),
+    ],
+)
+def test_too_few_training_targets_names_the_limits(
+    here: Path, changes: dict[str, Any], expected: str
+) -> None:
+    write(en=conllu(*map(plain, range(20))))
+    with pytest.raises(DataError, match="no task with two labels of 60") as caught:
+        made(minimum=60, **changes)
+    assert expected in caught.value.mend
 
 
 def _no_leak(folder: Path) -> None:

@@ -19,7 +19,7 @@ from tiebench.analysis.accounting import account
 from tiebench.analysis.counting import coupled_counts
 from tiebench.evaluation.cells import Cell, cells
 from tiebench.evaluation.keys import outcome_key
-from tiebench.files import write_json, write_text
+from tiebench.files import sha256_of, write_json, write_text
 from tiebench.settings import Params, families
 
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
@@ -429,6 +429,7 @@ def write_probing(params: Params, cell: Cell) -> None:
         path.parent / "summary.json",
         {
             "key": outcome_key(cell.folder, folder, params.probing),
+            "outcomes": sha256_of(path),
             "layers": layers + 1,
             "tasks": dict.fromkeys(TASKS, task),
         },
@@ -509,6 +510,7 @@ def write_transfer(params: Params, cell: Cell) -> None:
                 cell.folder, paths.labels_folder("purposes"), params.transfer,
                 paths.corpus_folder(cell.corpus) / "seen.parquet",
             ),
+            "outcomes": sha256_of(path),
             **grid[0], "grid": grid, "parameters": 900_002, "encoder_parameters": 900_000,
             "cut": 0,
         },

@@ -75,8 +75,9 @@ def test_the_number_of_seeds_is_said_for_each_kind_of_run(results: Results) -> N
 def test_probing_is_held_against_control_and_baselines(results: Results) -> None:
     first, couplings, caveat = probing.findings(results, FAMILY)
     for words in (
-        "the best trained run is above its untrained control in part of speech (+",
+        "the best trained run, untied, is above its untrained control in part of speech (+",
         "above the most frequent label (", "above the most frequent label of the word type (",
+        "In that order it gets ",
     ):  # fmt: skip
         assert words in first
     assert couplings.startswith("Against tied, ")
@@ -118,7 +119,9 @@ def test_probing_no_better_than_untrained_is_said_first(results: Results) -> Non
     )  # fmt: skip
     low = REPLACED(same, "probing_summary", probing.MIX, mean="0.01")
     first = probing.findings(low, FAMILY)[0]
-    assert "even the best trained run is not shown to be above its untrained control in" in first
+    assert re.search(
+        "even the best trained run, .*, is not shown to be above its untrained control in", first
+    )
     assert "below the most frequent label of the word type (" in first
     caption = probing.section(results, FAMILY, "").figures[0].caption
     assert "random, are distinct" in caption and "which selectivity measures" in caption
@@ -188,9 +191,10 @@ def test_transfer_below_the_surface_baseline_is_said_first(results: Results) -> 
     assert "even the best trained run, " in first and ", is below the surface baseline" in first
     assert "no accuracies are shown to be above the surface baseline" in caveat
     told = transfer.notes(none, FAMILY, "purposes")
-    (below,) = (x for x in told if x.startswith("Not shown to be above the surface baseline: "))
-    assert "tied in German (-2.0)" in below
-    assert not any(x.startswith("Above the surface baseline") for x in told)
+    (below,) = (x for x in told if x.startswith("Below the surface baseline by the intervals "))
+    assert "tied in English (-2.0), German (-2.0) and Turkish (-2.0)" in below
+    assert not any(x.startswith(("Above the surface", "Not shown to be above the")) for x in told)
+    assert any(" over seeds; " in x and " over strings)" in x for x in told)
 
 
 def test_transfer_tables_have_both_subsets_and_the_rates(results: Results) -> None:
@@ -219,7 +223,7 @@ def test_a_difference_in_a_view_has_the_sign_of_equal_width(results: Results) ->
 @pytest.mark.parametrize(
     ("verdict", "reason", "difference", "first", "noted"),
     [
-        ("different", "", "0.5", "turns round in 1 comparison.", "turns round in validation loss"),
+        ("different", "", "0.5", "turns round in 1 comparison.", "turns round in validation loss -0.500 (different, over 3 seeds), at equal width, over 5 seeds, "),
         ("different", "", "-0.5", "stays in 1 comparison.", "stays in validation loss"),
         ("equivalent", "", "0.01", "is gone (equivalent within the margin) in 1", "is gone"),
         ("undecided", "fewer than 5 seeds", "-0.5", "No claim is made", "+0.500 (in the mean over 3 seeds, without a claim; +0.400 to +0.600; smallest detectable"),
@@ -244,7 +248,7 @@ def test_views_are_told_by_their_verdicts(
     assert noted in told and "untied minus tied (wider feed-forward)" in told
     if "claim" in first:
         assert "stays in" not in told and "turns round" not in told
-        assert "runs with fewer than 5 seeds, and curves that have not flattened, carry" in said
+        assert said.endswith(f", in 1 comparison: {reason} (1).")
 
 
 def test_no_verdict_while_the_curves_fall(results: Results) -> None:
@@ -272,7 +276,7 @@ def test_verdicts_are_told_by_pair(results: Results) -> None:
                      f"({signed(row['difference'], 3)} nats)")
         for x in pairs.notes(results, FAMILY)
     )  # fmt: skip
-    assert "untied is worse in validation loss" in pairs.findings(results, FAMILY)[1]
+    assert "Untied is worse in validation loss" in pairs.findings(results, FAMILY)[1]
     table = pairs.verdicts(results, FAMILY)
     assert len(table.rows) == len(results["pairs"])
     figure = pairs.matrix(results, FAMILY, results["pairs"])
@@ -345,9 +349,26 @@ def test_every_reason_to_drop_a_label_has_words() -> None:
 
 
 def test_what_the_turkish_labels_are_not(results: Results) -> None:
-    assert "inflectional groups" not in label_sets.treebank(results, "treebank")
+    assert "inflectional groups" not in label_sets.treebank(results, "treebank", ["upos"])
     named: dict[str, Any] = {"labels": "turkish_treebanks_micro"}
     other = REPLACED(results, "label_sets", {"labels": "treebank"}, **named)
     assert "“ig”: this is not the label set of Universal Dependencies" in label_sets.treebank(
-        other, "turkish_treebanks_micro"
+        other, "turkish_treebanks_micro", ["upos"]
     )
+
+
+def test_only_what_is_probed_is_told_of_a_label_set(results: Results) -> None:
+    assert "states: part of speech. Sentences" in label_sets.treebank(results, "treebank", ["upos"])
+
+
+def test_a_run_below_its_control_is_said_to_be(results: Results) -> None:
+    low = REPLACED(results, "probing", {"run": "tied", **probing.MIX}, value="0.01")
+    (said,) = (x for x in probing.notes(low, FAMILY) if x.startswith("Part of speech, below the"))
+    assert "below the untrained control, in points: tied -" in said
+
+
+def test_layers_are_those_of_each_run(results: Results) -> None:
+    assert "(0: embedding, 4: last)" in probing.notes(results, FAMILY)[-1]
+    deep = REPLACED(results, "runs", {"run": "untied"}, layers="6")
+    said = probing.notes(deep, FAMILY)[-1]
+    assert "each of the run's own number)" in said and " of 6 (untied)" in said

@@ -109,6 +109,11 @@ def test_a_control_that_wins_is_not_hidden(losing: Results) -> None:
     assert "tied is above untrained (" in text
 
 
+def test_an_equal_control_is_no_reversal(losing: Results) -> None:
+    same = CHANGED["replaced"](losing, "retrieval_summary", {"distance": "cosine"}, mean="0.3")
+    assert not any("reversed" in sentence for sentence in retrieval.notes(same, "encoders"))
+
+
 def test_retrieval_verdicts_need_the_control_and_accuracy_does_not(
     tmp_path: Path,
 ) -> None:
@@ -204,6 +209,9 @@ def test_what_differs_between_the_runs_has_a_column(results: Results) -> None:
 
 def test_parameters_are_told_of_trained_runs(results: Results) -> None:
     said, matched = runs.findings(results, "encoders")
+    alone = [x for x in results["runs"] if x["run"] in ("tied", "untrained")]
+    (one,) = runs.findings(Results("small", {**results.tables, "runs": alone}), "encoders")
+    assert re.fullmatch(r"Tied has [\d,.]+( million)? parameters\.", one)
     assert "untied has" in said and "untrained" not in said and "matched" not in said
     assert re.fullmatch(
         r"Tied equal pretraining \(matched\) has \d\.\d{3} times the parameters of untied in "
@@ -285,7 +293,10 @@ def test_intervals_in_figures_stay_within_0_and_100(results: Results) -> None:
 def test_verdicts_comparisons_and_measures_are_counted_apart(results: Results) -> None:
     first, second, last = comparisons.findings(results, "encoders")
     assert first.endswith("; 3 comparisons of two couplings, 2 measures, 6 verdicts.")
-    assert second == "3 published differences without a verdict: its six tasks are not run here."
+    assert (
+        second
+        == "3 differences that RemBERT prints have no verdict: its six tasks are not run here."
+    )
     assert last.startswith(
         "None is a reproduction: the runs have 4 layers (published: 12), 128 wide (published: 768), "
         "8,192 vocabulary entries (published: 120,000) and 2 languages (published: 104)"
@@ -305,7 +316,10 @@ def test_published_verdicts_wait_for_flat_curves(results: Results) -> None:
     assert first == (
         "No verdict: the learning curves of tied, untied and narrow input wide output still fall."
     )
-    assert second == "3 published differences without a verdict: its six tasks are not run here."
+    assert (
+        second
+        == "3 differences that RemBERT prints have no verdict: its six tasks are not run here."
+    )
     none = [row for row in rows if not row["metric"]]
     without = Results("small", {**falling.tables, "published": none})
     assert comparisons.findings(without, "encoders")[0].startswith("No published difference has a")

@@ -14,6 +14,7 @@ from tiebench.evaluation.score import score
 from tiebench.reporting import language_modeling
 from tiebench.reporting.naming import (
     amount,
+    counted,
     difference,
     direction,
     joined,
@@ -238,6 +239,9 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     assert "One seed: no interval." in words and "one seed: no interval" in words
     assert "in the mean over 1 seed, without a claim" in words
     assert "±" not in words and "inconclusive" in words
+    said = re.findall(r".{90}(?:(?<!no )intervals? over seeds|mean over seeds)", words, re.S)
+    assert not said
+    assert not re.search(r"\b1 (seeds|pairs|layers|encoders|labels|strings|sentences)\b", words)
 
 
 def test_one_run_that_is_not_trained(tmp_path: Path) -> None:
@@ -274,6 +278,9 @@ def test_cells_are_escaped() -> None:
 def test_words() -> None:
     assert direction("en", "de") == "English to German" and direction("xx", "en") == "xx to English"
     assert joined(["a"]) == "a" and joined(["a", "b", "c"]) == "a, b and c" and joined([]) == ""
+    assert joined(["x (1, 2)", "y"]) == "x (1, 2) and y"
+    assert joined(["probing, case", "loss", "x"]) == "probing, case; loss; x"
+    assert counted(1, "pair") == "1 pair" and counted(1200, "pair") == "1,200 pairs"
     assert metric_name("retrieval_home_micro_en_de_drop") == (
         "English to German, best minus last layer (home_micro)"
     )

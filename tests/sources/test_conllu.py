@@ -69,6 +69,15 @@ def test_text_and_keys() -> None:
     [
         ("\t3\tcase", "\t9\tcase", r"x:3: found head 9 of 'An'; expected a head between 0 and 4"),
         ("1\tAn\t_\t", "1\tAn\t", r"x:6: found 9 columns; expected 10"),
+        ("\t3\tcase", "\t1\tcase", r"x:3: found head 1 of 'An'; .*not the word itself"),
+        ("\t3\tcase", "\t-1\tcase", r"x:3: found head -1 of 'An'"),
+        ("\t3\tcase", "\t9\t_", r"x:3: found head 9 of 'An'"),
+        ("3\tMontag", "5\tMontag", r"x:8: found word id 5; expected 3"),
+        ("3\tMontag", "2\tMontag", r"x:8: found word id 2; expected 3"),
+        ("3\tMontag", "_\tMontag", r"x:8: found word id _; expected 3"),
+        ("1-2\tAm", "4-9\tAm", r"x:5: found range 4-9; expected an end of at most 4"),
+        ("3\tMontag", "3\t", r"x:3: found word 3 without a form"),
+        ("3\tMontag", "3\t ", r"x:3: found word 3 without a form"),
         ("\t3\tcase", "\tthree\tcase", r"x:3: found .*three"),
         ("# text = Am Montag.\n", "", r"x:3: found no `# text` comment"),
     ],
@@ -77,6 +86,16 @@ def test_malformed(old: str, new: str, expected: str) -> None:
     text = "\n\n" + GERMAN.replace(old, new)
     with pytest.raises(DataError, match=expected):
         list(sentences(text.split("\n"), "de", "x", labelled="text" not in old))
+
+
+def test_blank_is_not_annotated() -> None:
+    text = GERMAN.replace("\tADP\t", "\t\t").replace("\tcase\t", "\t \t")
+    text = text.replace("Case=Dat|Number=Sing", "Case=|Number=Sing").replace("\tCase=Dat", "\tCase")
+    (record,) = sentences(text.split("\n"), "de", "x", labelled=True)
+    assert isinstance(record, Labelled)
+    assert [target["label"] for target in record.targets] == [
+        "DET", "det", "NOUN", "root", "PUNCT", "punct",
+    ]  # fmt: skip
 
 
 def numbered(text: str) -> list[tuple[int, str]]:

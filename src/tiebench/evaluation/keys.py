@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tiebench.errors import DataError
 from tiebench.files import digest_of, sha256_of
 from tiebench.schema import Settings
 
@@ -25,14 +26,19 @@ def outcome_key(run_folder: Path, labels_folder: Path, settings: Settings, *othe
         others: further files that it reads.
 
     Raises:
-        FileNotFoundError: a file of the model is missing.
+        DataError: a file is missing.
     """
     data = sorted(x for x in labels_folder.glob("*.parquet") if x.name != BASELINES)
-    return digest_of(
-        {
-            "model": [sha256_of(run_folder / name) for name in MODEL],
-            "labels": {path.name: sha256_of(path) for path in data},
-            "others": [sha256_of(path) for path in others],
-            "settings": settings.model_dump(mode="json"),
-        }
-    )
+    read = {
+        "model": [run_folder / name for name in MODEL],
+        "labels": [labels_folder / "meta.json", *data],
+        "others": list(others),
+    }
+    for path in (path for files in read.values() for path in files):
+        if not path.is_file():
+            raise DataError(
+                path, found="no such file", expected="what the outcomes were made from",
+                mend="run `dvc repro`",
+            )  # fmt: skip
+    digests = {of: {x.name: sha256_of(x) for x in files} for of, files in read.items()}
+    return digest_of({**digests, "settings": settings.model_dump(mode="json")})

@@ -20,7 +20,7 @@ from tiebench.evaluation.keys import outcome_key
 from tiebench.evaluation.outcomes import write_outcomes
 from tiebench.evaluation.probes import CONTROL, MIX, Examples, Outcome, train_probes
 from tiebench.evaluation.probing_settings import ProbingSettings
-from tiebench.files import write_json
+from tiebench.files import sha256_of, write_json
 from tiebench.labels.parts import PARTS
 from tiebench.labels.read import Treebank, read_treebank
 from tiebench.model.lm import load_model
@@ -83,6 +83,7 @@ def probe(params: Params, family: str, run: str, seed: int) -> Path:
     _write_outcomes(folder / "outcomes.parquet", treebank, tested, outcomes)
     summary = {
         "key": outcome_key(run_folder, labels, settings),
+        "outcomes": sha256_of(folder / "outcomes.parquet"),
         "layers": len(vectors),
         "tasks": {
             task: _summarize(found, len(chosen[task]["train"])) for task, found in outcomes.items()

@@ -9,7 +9,7 @@ from pydantic import Field
 from tiebench.schema import Settings
 
 Positive = Annotated[int, Field(gt=0)]
-Rate = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0, le=1e30)]
 
 
 class ProbingSettings(Settings):

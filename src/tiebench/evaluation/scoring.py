@@ -17,9 +17,17 @@ from tiebench.analysis.statistics import Estimate
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import Cell, read_outcomes
 from tiebench.evaluation.keys import outcome_key
+from tiebench.files import sha256_of
 from tiebench.schema import Settings
 
 Row = dict[str, Any]
+
+
+SUMMARY_KEYS = {
+    "probing": ("layers", "tasks"),
+    "transfer": ("learning_rate", "epoch", "development_accuracy", "parameters", "cut"),
+}
+"""By task, what is read from its summary.json."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +113,31 @@ def outcomes_of(
     Raises:
         DataError: missing, damaged, or made from something else.
     """
+    path, mend = cell.outcomes(task, labels), f"run `{cell.repro(task, labels)}`"
     table, summary = read_outcomes(cell, task, labels), cell.summary(task, labels)
     expected = outcome_key(cell.folder, folder, settings, *others)
     if summary.get("key") != expected:
         raise DataError(
-            cell.outcomes(task, labels),
+            path,
             found=f"outcomes with key {str(summary.get('key'))[:12]}",
             expected=f"{expected[:12]}, of the model in {cell.folder}, the labels in {folder} and "
             f"the settings of {task}",
-            mend=f"run `{cell.again(task, labels)}`",
+            mend=mend,
+        )
+    digest = sha256_of(path)
+    if summary.get("outcomes") != digest:
+        raise DataError(
+            path,
+            found=f"sha256 {digest[:12]}",
+            expected=f"{str(summary.get('outcomes'))[:12]}, as summary.json beside it says",
+            mend=mend,
+        )
+    lacking = [key for key in SUMMARY_KEYS[task] if key not in summary]
+    if lacking:
+        raise DataError(
+            path.with_name("summary.json"),
+            found=f"no key {lacking[0]!r}",
+            expected=f"the summary of {task}",
+            mend=mend,
         )
     return table, summary

@@ -28,7 +28,7 @@ from tiebench.evaluation.encode import sentence_ids
 from tiebench.evaluation.keys import outcome_key
 from tiebench.evaluation.outcomes import write_outcomes
 from tiebench.evaluation.transfer_settings import TransferSettings
-from tiebench.files import write_json
+from tiebench.files import sha256_of, write_json
 from tiebench.labels.read import Purposes, read_purposes
 from tiebench.model.lm import LanguageModel, load_model
 from tiebench.progress import progress
@@ -113,6 +113,7 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
     counts = tuned.classifier.parameter_counts()
     summary = {
         "key": outcome_key(run_folder, labels_folder, settings, texts),
+        "outcomes": sha256_of(folder / "outcomes.parquet"),
         **tuned.best,
         "grid": tuned.grid,
         "parameters": counts["total"],

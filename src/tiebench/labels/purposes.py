@@ -167,11 +167,12 @@ def _without_rare(
     _count(dropped, "rare", examples, kept)
     if len({example.label for example in kept}) < 2:
         sizes = ", ".join(f"{label} {counts[label]}" for label in settings.classes)
+        raise_limit = "" if settings.examples is None else "raise examples, "
         raise DataError(
             subject(settings),
             found=f"fewer than two classes with {settings.minimum} training examples ({sizes})",
             expected="two or more",
-            mend="lower minimum, widen the patterns of `classes`, or read more files",
+            mend=f"lower minimum, {raise_limit}widen the patterns of `classes`, or read more files",
         )
     return kept
 

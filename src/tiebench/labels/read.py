@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tiebench.errors import DataError
 from tiebench.files import read_json
+from tiebench.labels import check
+
+Kind = Literal["text", "number", "numbers"]
+
+SENTENCES: Mapping[str, Kind] = {
+    "key": "text",
+    "lang": "text",
+    "part": "text",
+    "text": "text",
+    "starts": "numbers",
+    "ends": "numbers",
+}
+TARGETS: Mapping[str, Kind] = {
+    "task": "text",
+    "sentence": "number",
+    "first_start": "number",
+    "first_end": "number",
+    "second_start": "number",
+    "second_end": "number",
+    "label": "text",
+    "control": "text",
+}
+TESTED_TARGETS: Mapping[str, Kind] = {"task": "text", "target": "number", "sentence": "number"}
+TESTED_EXAMPLES: Mapping[str, Kind] = {"lang": "text", "example": "number"}
+ANSWERS: Mapping[str, Kind] = {"reference": "text", "prediction": "text"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +113,7 @@ def read_treebank(folder: Path) -> Treebank:
     """
     meta = _read_meta(folder, "treebank")
     path = folder / "sentences.parquet"
-    read = _read_columns(path, ["key", "lang", "part", "text", "starts", "ends"])
+    read = _read_columns(path, SENTENCES)
     sentences = Sentences(
         key=read["key"].tolist(),
         lang=read["lang"],
@@ -96,12 +122,11 @@ def read_treebank(folder: Path) -> Treebank:
         starts=list(read["starts"]),
         ends=list(read["ends"]),
     )
-    _require_sum(path, len(sentences.text), sum(meta["sentences"].values()))
+    check.check_sentences(path, read, meta)
     path = folder / "targets.parquet"
-    targets = Targets(**_read_columns(path, list(Targets.__dataclass_fields__)))
-    counts = (n for parts in meta["targets"].values() for n in parts.values())
-    _require_sum(path, len(targets.task), sum(counts))
-    return Treebank(sentences, targets, meta)
+    columns = _read_columns(path, TARGETS)
+    check.check_targets(path, columns, np.array([len(x) for x in sentences.starts]), meta)
+    return Treebank(sentences, Targets(**columns), meta)
 
 
 def read_purposes(folder: Path) -> Purposes:
@@ -112,11 +137,8 @@ def read_purposes(folder: Path) -> Purposes:
     """
     meta = _read_meta(folder, "purposes")
     path = folder / "examples.parquet"
-    read = _read_columns(path, ["key", "lang", "part", "text", "label"])
-    counts = (
-        n for languages in meta["examples"].values() for x in languages.values() for n in x.values()
-    )
-    _require_sum(path, len(read["text"]), sum(counts))
+    read = _read_columns(path, dict.fromkeys(("key", "lang", "part", "text", "label"), "text"))
+    check.check_examples(path, read, meta)
     return Purposes(
         key=read["key"].tolist(),
         lang=read["lang"],
@@ -131,49 +153,58 @@ def read_baselines(folder: Path) -> Baselines:
     """The baselines of a prepared label set of either kind.
 
     Raises:
-        DataError: a file is missing or damaged.
+        DataError: a file is missing or damaged, or disagrees with meta.json.
     """
     meta = _read_meta(folder)
-    own = ["task", "target", "sentence"] if meta["kind"] == "treebank" else ["lang", "example"]
-    names = ["baseline", *own, "reference", "prediction"]
-    return Baselines(_read_columns(folder / "baselines.parquet", names), meta)
-
-
-def _mend(path: Path) -> str:
-    return f"run `dvc repro labels@{path.parent.name}`"
+    path = folder / "baselines.parquet"
+    own = TESTED_TARGETS if meta["kind"] == "treebank" else TESTED_EXAMPLES
+    columns = _read_columns(path, {"baseline": "text", **own, **ANSWERS})
+    check.check_baselines(path, columns, meta)
+    return Baselines(columns, meta)
 
 
 def _read_meta(folder: Path, kind: str | None = None) -> dict[str, Any]:
     path = folder / "meta.json"
-    meta = read_json(path, mend=_mend(path))
+    meta = read_json(path, mend=check.mend(path))
     found = meta.get("kind")
     if found not in ("treebank", "purposes") or kind not in (None, found):
         raise DataError(
             path,
             found=f"kind {found}",
             expected=f"kind {kind or 'treebank or purposes'}",
-            mend=f"name a label set of that kind in the settings, or {_mend(path)}",
+            mend=f"name a label set of that kind in the settings, or {check.mend(path)}",
         )
+    check.check_meta(path, meta)
     return meta
 
 
-def _read_columns(path: Path, names: list[str]) -> dict[str, np.ndarray]:
-    """Columns by name: text as object arrays of str, numbers as int32."""
+def _read_columns(path: Path, types: Mapping[str, Kind]) -> dict[str, np.ndarray]:
+    """Columns by name: text as object arrays of str, numbers as int32, none of them null."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    expected = f"columns {', '.join(types)}"
     try:
-        table = parquet.read_table(path, columns=names)
-        return {name: table[name].to_numpy() for name in names}
+        table = parquet.read_table(path, columns=list(types))
+        columns = {name: table[name].combine_chunks() for name in types}
     except FileNotFoundError:
-        found = "no such file"
+        raise check.damaged(path, "no such file", expected) from None
     except (OSError, KeyError, pa.ArrowException) as error:
         found = f"a damaged file ({str(error).splitlines()[0]})"
-    raise DataError(path, found=found, expected=f"columns {', '.join(names)}", mend=_mend(path))
+        raise check.damaged(path, found, expected) from None
+    for name, column in columns.items():
+        if column.type not in _arrow_types(types[name]):
+            raise check.damaged(path, f"{name} of type {column.type}", types[name])
+        if column.null_count or (types[name] == "numbers" and column.flatten().null_count):
+            raise check.damaged(path, f"a null in {name}", "a value in every row")
+    return {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
 
 
-def _require_sum(path: Path, rows: int, counted: int) -> None:
-    if rows != counted:
-        raise DataError(
-            path, found=f"{rows} rows", expected=f"{counted}, as meta.json says", mend=_mend(path)
-        )
+def _arrow_types(kind: Kind) -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return {
+        "text": (pa.string(), pa.large_string()),
+        "number": (pa.int32(),),
+        "numbers": (pa.list_(pa.int32()),),
+    }[kind]

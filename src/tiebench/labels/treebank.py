@@ -200,11 +200,13 @@ def _without_rare(
         else:
             dropped["rare", target.task] += 1
     if not kept:
+        limits = [name for name in ("targets", "sentences") if getattr(settings, name) is not None]
+        raise_limits = f"raise {' or '.join(limits)}, " if limits else ""
         raise DataError(
             subject(settings),
             found=f"no task with two labels of {settings.minimum} training targets each",
             expected="one task or more",
-            mend="lower minimum, raise sentences, or read more files",
+            mend=f"lower minimum, {raise_limits}or read more files",
         )
     by_part = Counter((target.task, sentences[target.sentence].part) for target in kept)
     for task in sorted({target.task for target in kept}):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tiebench.reporting.estimates import count_of_seeds
+from tiebench.reporting.estimates import alone, count_of_seeds
 from tiebench.reporting.naming import capital, direction, task
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.plotting import all_styles, legend, new_figure
@@ -54,6 +54,8 @@ def means(results: Results, family: str) -> Table:
     header = ["run", "validation loss (nats)", *(f"{words} (%)" for _, words, _ in shown)]
     seeds = count_of_seeds(results, family, matched=True)
     caption = f"Means over {seeds} of the trained runs; their intervals are in the sections above."
+    if alone(results, family):
+        caption = "The trained runs at one seed."
     return Table(f"{family}_against_loss", caption, header, rows)
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from tiebench.analysis.published import ABLATION
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import bars
-from tiebench.reporting.estimates import DETECTABLE, PERCENT
-from tiebench.reporting.naming import difference, joined, metric_name, number, signed
+from tiebench.reporting.estimates import DETECTABLE, PERCENT, alone
+from tiebench.reporting.naming import counted, difference, joined, metric_name, number, signed
 from tiebench.reporting.pairs import CURVES, UNSETTLED
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
@@ -31,7 +31,7 @@ def section(results: Results, family: str, title: str) -> Section:
         [
             Figure(
                 f"{family}_published",
-                f"Our differences with {PERCENT} t intervals, paired by seed. Green disc: agrees "
+                f"{_ours(results, family)} Green disc: agrees "
                 "with the published direction; red cross: disagrees at this scale; grey diamond: "
                 f"inconclusive; grey dot: no verdict. {_basis(results, family)}",
                 partial(bars.published_directions, results, family),
@@ -41,19 +41,25 @@ def section(results: Results, family: str, title: str) -> Section:
     )
 
 
+def _ours(results: Results, family: str) -> str:
+    if alone(results, family):
+        return "Our differences at one seed."
+    return f"Our differences with {PERCENT} t intervals, paired by seed."
+
+
 def findings(results: Results, family: str) -> list[str]:
     """How the verdicts fall, what has none, and how far the set-up is from the published one."""
     rows = list(results.where("published", family=family))
     judged = [row for row in rows if row["verdict"]]
     sentences = []
     if judged:
-        counted = Counter(row["verdict"] for row in judged)
-        said = [f"{counted[x]} {words}" for x, words in VERDICTS.items() if counted[x]]
+        found = Counter(row["verdict"] for row in judged)
+        said = [f"{found[x]} {words}" for x, words in VERDICTS.items() if found[x]]
         comparisons = len({(row["first"], row["second"]) for row in judged})
         measures = len({row["measure"] for row in judged})
         sentences.append(
-            f"Verdicts: {joined(said)}; {_count(comparisons, 'comparison')} of two couplings, "
-            f"{_count(measures, 'measure')}, {_count(len(judged), 'verdict')}."
+            f"Verdicts: {joined(said)}; {counted(comparisons, 'comparison')} of two couplings, "
+            f"{counted(measures, 'measure')}, {counted(len(judged), 'verdict')}."
         )
     elif any(row["metric"] for row in rows):
         sentences.append(f"No verdict: {_hindrance(results, family, rows)}.")
@@ -65,9 +71,11 @@ def findings(results: Results, family: str) -> list[str]:
         if not row["verdict"] and (judged or not row["metric"])
     )
     if reasons:
+        count = reasons.total()
+        verb = "has" if count == 1 else "have"
         said = [f"{reason} ({n})" if len(reasons) > 1 else reason for reason, n in reasons.items()]
         sentences.append(
-            f"{_count(reasons.total(), 'published difference')} without a verdict: "
+            f"{counted(count, 'difference')} that RemBERT prints {verb} no verdict: "
             f"{'; '.join(said)}."
         )
     return [*sentences, set_up(results, family)]
@@ -93,10 +101,6 @@ def _hindrance(results: Results, family: str, rows: list[Row]) -> str:
     return "; ".join(dict.fromkeys(results.reason(family, row["reason"]) for row in held))
 
 
-def _count(number_of: int, noun: str) -> str:
-    return f"{number_of} {noun}{'s' * (number_of != 1)}"
-
-
 def set_up(results: Results, family: str) -> str:
     """What of the published ablation's set-up the runs have."""
     row = next(r for r in results.runs(family) if r["baseline"] == "true")
@@ -106,6 +110,7 @@ def set_up(results: Results, family: str) -> str:
     ours = {**{key: int(row[key]) for key in ABLATION if key in row}, "languages": len(languages)}
     words = {"layers": "layers", "width": "wide", "vocabulary": "vocabulary entries",
              "languages": "languages"}  # fmt: skip
+    words |= {key: key.removesuffix("s") for key, count in ours.items() if count == 1}
     other = [
         f"{ours[key]:,} {word} (published: {ABLATION[key]:,})"
         for key, word in words.items()
@@ -170,14 +175,16 @@ def comparisons(results: Results, family: str) -> Table:
             ]
         )
     layers, width, vocabulary, languages = ABLATION.values()
+    one = alone(results, family)
     caption = (
         f"Published differences and ours, in direction only; the published set-up has {layers} "
         f"layers, {width} wide, {vocabulary:,} vocabulary entries and {languages} languages. A "
         f"verdict needs at least {MINIMUM_SEEDS} seeds, learning curves that have flattened, both "
         "runs below the unigram loss, for retrieval, probing and transfer also both above their "
         f"untrained control, a {PERCENT} interval of our difference, paired by seed, that excludes "
-        "zero, and the verdict “different” in Differences between runs; the intervals shown are "
-        f"single ones. {_basis(results, family)} {DETECTABLE}"
+        "zero, and the verdict “different” in Differences between runs"
+        f"{'' if one else '; the intervals shown are single ones'}. {_basis(results, family)}"
+        f"{'' if one else f' {DETECTABLE}'}"
     )
     header = ["comparison", "verdict", "our runs", "our measure", "our difference",
               "published difference", "published measure",

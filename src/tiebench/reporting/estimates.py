@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiebench.analysis.statistics import LEVEL, MINIMUM_SEEDS, POWER, PairedDifference
-from tiebench.reporting.naming import capital, joined, number, percent, signed, within
+from tiebench.reporting.naming import capital, counted, joined, number, percent, signed, within
 from tiebench.reporting.results import Results, Row
 
 PERCENT = f"{100 * LEVEL:g}%"
@@ -30,10 +30,14 @@ MEAN = "in the mean"
 CUT = "An accuracy's interval that would pass 0 or 100% is given by its ends, cut there."
 
 
+def alone(results: Results, family: str) -> bool:
+    """Whether there is one seed, so that nothing has an interval over seeds."""
+    return len(results.seeds(family)) == 1
+
+
 def over(results: Results, family: str, *, matched: bool = False) -> str:
     """What an interval in a table is over; the table shows `matched` runs too."""
-    seeds = results.seeds(family)
-    if len(seeds) == 1:
+    if alone(results, family):
         return "one seed: no interval"
     return (
         f"mean ± half of the {PERCENT} t interval over "
@@ -44,7 +48,7 @@ def over(results: Results, family: str, *, matched: bool = False) -> str:
 def count_of_seeds(results: Results, family: str, *, matched: bool = False) -> str:
     """`5 seeds (3 for matched runs)`; the brackets only where `matched` runs are shown."""
     main, other = len(results.seeds(family)), len(results.matched_seeds(family))
-    text = f"{main} seed{'s' * (main > 1)}"
+    text = seeds_of(main)
     return f"{text} ({other} for matched runs)" if matched and other not in (0, main) else text
 
 
@@ -54,9 +58,20 @@ def bands(results: Results, family: str) -> str:
     return f"{text.removesuffix('.')}; thin lines: the seeds." if "over" in text else text
 
 
+def drawn_over(results: Results, family: str, what: str) -> str:
+    """What the brackets of a table hold: intervals over sentences, or over strings."""
+    text = f"In brackets: {PERCENT} bootstrap interval over {what}"
+    return text if alone(results, family) else f"{text} of the mean over seeds"
+
+
+def paired_by_seed(results: Results, family: str) -> str:
+    """What a table of differences and smallest detectable ones has to explain, and a space."""
+    return "" if alone(results, family) else f"Differences are paired by seed. {DETECTABLE} "
+
+
 def spread(results: Results, family: str, what: str, *, matched: bool = False) -> str:
     """What the bands, bars or lines of a figure are, as a sentence."""
-    if len(results.seeds(family)) == 1:
+    if alone(results, family):
         return "One seed: no interval."
     seeds = count_of_seeds(results, family, matched=matched)
     return f"{what}: {PERCENT} t interval over {seeds}."
@@ -87,11 +102,11 @@ def sampled(row: Row | None) -> str:
     return f" [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def both(row: Row, other: Row | None) -> str:
-    """An accuracy with its interval over seeds, and that of `other` over what it varies over."""
-    rows = [x for x in (row, other) if x is not None and x["low"]]
-    ends = [(*within(x), x["varies"]) for x in rows]
-    said = (f"{100 * low:.1f} to {100 * high:.1f} over {what}" for low, high, what in ends)
+def both(row: Row, other: Row | None, what: str = "sentences") -> str:
+    """An accuracy with its interval over seeds, and that of `other` over `what` is resampled."""
+    rows = [(x, over) for x, over in ((row, "seeds"), (other, what)) if x is not None and x["low"]]
+    ends = [(*within(x), over) for x, over in rows]
+    said = (f"{100 * low:.1f} to {100 * high:.1f} over {over}" for low, high, over in ends)
     return f"{number(row['mean'], 1, 100)}%" + (f" ({'; '.join(said)})" if ends else "")
 
 
@@ -110,25 +125,24 @@ def points(found: PairedDifference, digits: int = 1) -> str:
 
 def against_controls(
     results: Results, table: str, family: str, **cells: str
-) -> tuple[list[str], list[str]]:
+) -> dict[str, list[str]]:
     """Trained runs against their untrained controls, paired by seed.
 
     Args:
         table, cells: the values of a long table that are shares of 1, one per run and seed.
 
     Returns:
-        Those shown to be above their control, and those that are not, with their differences.
+        By `standing`, the runs with their differences.
     """
-    above: list[str] = []
-    other: list[str] = []
+    held: dict[str, list[str]] = {}
     for row in results.trained(family):
         found = row["control"] and results.paired(
             table, family, row["run"], row["control"], **cells
         )
         if found:
             text = f"{results.called(family, row['run'])} {points(found)}"
-            (above if standing(found) == "above" else other).append(text)
-    return above, other
+            held.setdefault(standing(found), []).append(text)
+    return held
 
 
 def standing(found: PairedDifference) -> str:
@@ -160,7 +174,7 @@ def direction_of(size: float) -> str:
 
 def seeds_of(count: int) -> str:
     """`1 seed`, `3 seeds`."""
-    return f"{count} seed{'s' * (count != 1)}"
+    return counted(count, "seed")
 
 
 def differences(
@@ -218,7 +232,7 @@ def differences(
 
 def single(results: Results, family: str) -> str:
     """What the intervals of `differences` are not, and where verdicts stand."""
-    if len(results.seeds(family)) == 1:
+    if alone(results, family):
         return ""
     text = "Single intervals, paired by seed and not corrected for their number"
     verdicts = any(results.where("pairs", family=family))

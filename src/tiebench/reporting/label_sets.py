@@ -8,6 +8,7 @@ from tiebench.reporting.naming import (
     NOTES,
     REASONS,
     capital,
+    counted,
     joined,
     language,
     number,
@@ -21,21 +22,18 @@ from tiebench.reporting.results import Results
 PARTS = ("train", "development", "test")
 
 
-def treebank(results: Results, labels: str) -> str:
-    """What is probed for, in a sentence or two."""
+def treebank(results: Results, labels: str, names: list[str]) -> str:
+    """What the tasks `names` probe for, in a sentence or two."""
     sizes = {
         row["part"]: row["value"]
         for row in results.where("label_sets", labels=labels, metric="sentences")
     }
-    tasks = dict.fromkeys(
-        row["task"] for row in results.where("label_sets", labels=labels, metric="targets")
-    )
     uses = {"train": "training", "development": "choosing the epoch", "test": "testing"}
     counts = [f"{whole(sizes[part])} for {use}" for part, use in uses.items() if part in sizes]
     notes = [note for start, note in NOTES.items() if labels.startswith(start)]
     text = (
         "The models are frozen; a small classifier with two dense layers reads gold labels off "
-        f"their states: {joined([task(name) for name in tasks])}. Sentences of {plain(labels)}: "
+        f"their states: {joined([task(name) for name in names])}. Sentences of {plain(labels)}: "
         f"{joined(counts)}."
     )
     return " ".join([text, *notes])
@@ -48,11 +46,11 @@ def purposes(results: Results, labels: str) -> str:
     sizes: dict[tuple[str, str], int] = defaultdict(int)
     for row in rows:
         sizes[row["part"], row["language"]] += int(row["value"])
-    count = len({row["label"] for row in rows})
+    count = counted(len({row["label"] for row in rows}), "label")
     tests = joined([f"{sizes['test', code]:,} {language(code)}" for code in (first, *others)])
     return (
         f"The whole encoder and a new classifier are fine-tuned on {sizes['train', first]:,} "
-        f"{language(first)} interface strings to say what a string is for ({count} labels, from "
+        f"{language(first)} interface strings to say what a string is for ({count}, from "
         f"its place in the software), and tested without further training on {tests} strings. "
         f"Learning rate and epoch are chosen on {sizes['development', first]:,} {language(first)} "
         "strings. The form of a string (its length, its end) gives the label away in part: the "

@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from tiebench.reporting import curves, dots
-from tiebench.reporting.estimates import CUT, DETECTABLE, bands, differences, over, value
+from tiebench.reporting.estimates import CUT, bands, differences, over, paired_by_seed, value
 from tiebench.reporting.naming import (
     amount,
     capital,
@@ -143,7 +143,7 @@ def losses(results: Results, family: str) -> Table:
               "minus baseline (points)", *(["bits per byte"] if causal else [])]  # fmt: skip
     caption = (
         "Validation loss and accuracy at the fixed predictions that all runs share; "
-        f"{over(results, family, matched=True)}. Differences are paired by seed. {CUT} {DETECTABLE}"
+        f"{over(results, family, matched=True)}. {paired_by_seed(results, family)}{CUT}"
     )
     return Table(f"{family}_language_modeling", caption, header, rows)
 

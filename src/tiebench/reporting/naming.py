@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 LANGUAGES = {
@@ -169,6 +170,11 @@ def percent(row: Mapping[str, str], digits: int = 1) -> str:
     return f"{number(row['mean'], digits, 100)} ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 pair`, `1,200 pairs`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def within(row: Mapping[str, str]) -> tuple[float, float]:
     """The ends of an accuracy's interval, cut at 0 and 1."""
     return max(0.0, float(row["low"])), min(1.0, float(row["high"]))
@@ -185,5 +191,7 @@ def capital(text: str) -> str:
 
 
 def joined(items: list[str]) -> str:
-    """`a, b and c`."""
+    """`a, b and c`; semicolons between items of which any has a comma outside brackets."""
+    if any(", " in re.sub(r"\([^)]*\)", "", item) for item in items):
+        return "; ".join(items)
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""

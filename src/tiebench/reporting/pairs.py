@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from tiebench.analysis.statistics import LEVEL
-from tiebench.reporting.estimates import CORRECTED, DETECTABLE, FEW, PERCENT, count_of_seeds
+from tiebench.reporting.estimates import CORRECTED, DETECTABLE, FEW, PERCENT, alone, count_of_seeds
 from tiebench.reporting.naming import (
     better,
     capital,
+    counted,
     joined,
     metric_name,
     number,
@@ -42,7 +43,7 @@ def section(results: Results, family: str, title: str) -> Section:
         [
             Figure(
                 f"{family}_pairs",
-                "First minus second run of each pair, in the mean over seeds, in the unit of its "
+                f"First minus second run of each pair, {_mean(results, family)}in the unit of its "
                 "row; the colour is the verdict: blue, different and the first is better (for the "
                 "loss: lower); orange, different and the first is worse; green, equivalent within "
                 f"the margin; grey outline, undecided.{left_out}",
@@ -52,6 +53,10 @@ def section(results: Results, family: str, title: str) -> Section:
         [convergence(results, family), verdicts(results, family)],
         notes(results, family),
     )
+
+
+def _mean(results: Results, family: str) -> str:
+    return "" if alone(results, family) else "in the mean over seeds, "
 
 
 def _drawn(results: Results, family: str) -> list[Row]:
@@ -65,24 +70,32 @@ def _drawn(results: Results, family: str) -> list[Row]:
 def findings(results: Results, family: str) -> list[str]:
     """How the verdicts fall and why there are none; the baseline's pairs; which curves fall."""
     rows = list(results.where("pairs", family=family))
-    counted = Counter(row["verdict"] for row in rows)
+    found = Counter(row["verdict"] for row in rows)
     count = len({(row["first"], row["second"]) for row in rows})
     metrics = len({row["metric"] for row in rows})
-    said = [f"{counted[x]} {x}" for x in ("different", "equivalent", "undecided") if counted[x]]
+    said = [f"{found[x]} {x}" for x in ("different", "equivalent", "undecided") if found[x]]
     first = (
-        f"{count} pair{'s' * (count != 1)} of trained main runs in {metrics} "
-        f"metric{'s' * (metrics != 1)}, {len(rows)} comparisons: {joined(said)}."
+        f"{counted(count, 'pair')} of trained main runs in {counted(metrics, 'metric')}, "
+        f"{counted(len(rows), 'comparison')}: {joined(said)}."
     )
-    reasons = Counter(
-        UNSETTLED if part.startswith(CURVES) else results.reason(family, part)
-        for row in rows
-        if row["verdict"] == "undecided"
-        for part in dict.fromkeys(row["reason"].split("; "))
-    )
-    if reasons:
-        shown = [f"{reason} ({n})" for reason, n in reasons.most_common()]
-        first += f" Undecided because: {'; '.join(shown)}."
+    undecided = [[row["reason"]] for row in rows if row["verdict"] == "undecided"]
+    if shown := reasons(results, family, undecided):
+        first += f" Undecided because: {shown}."
     return [first, *_with_baseline(results, family), *flattened(results, family)]
+
+
+def reasons(results: Results, family: str, given: list[list[str]]) -> str:
+    """How often each reason is among those given for comparisons, the commonest first."""
+    found = Counter(
+        part
+        for texts in given
+        for part in dict.fromkeys(
+            UNSETTLED if part.startswith(CURVES) else results.reason(family, part)
+            for text in texts
+            for part in filter(None, text.split("; "))
+        )
+    )
+    return "; ".join(f"{reason} ({n})" for reason, n in found.most_common())
 
 
 def _with_baseline(results: Results, family: str) -> list[str]:
@@ -97,10 +110,10 @@ def _with_baseline(results: Results, family: str) -> list[str]:
     if not held:
         return []
     runs = [
-        f"{run} is {', '.join(f'{kind} in {joined(x)}' for kind, x in kinds.items())}"
+        capital(f"{run} is {'; '.join(f'{kind} in {joined(x)}' for kind, x in kinds.items())}.")
         for run, kinds in held.items()
     ]
-    return [f"Against {results.called(family, baseline)}, {'; '.join(runs)}."]
+    return [f"Against {results.called(family, baseline)}: {' '.join(runs)}"]
 
 
 def notes(results: Results, family: str) -> list[str]:
@@ -142,7 +155,8 @@ def flattened(results: Results, family: str) -> list[str]:
     moving = [results.called(family, row["run"]) for row in rows if row["flat"] != "true"]
     rule = (
         f"A learning curve counts as flat when its validation loss changes by less than {nats} "
-        f"nats over the last {share}% of the training tokens, in the mean over seeds"
+        f"nats over the last {share}% of the training tokens"
+        f"{'' if alone(results, family) else ', in the mean over seeds'}"
     )
     if not moving:
         return [f"{rule}: all are."]
@@ -177,10 +191,12 @@ def convergence(results: Results, family: str) -> Table:
     ]
     first = results.one("flattened", family=family)
     share = number(first["share"], 0, 100) if first else ""
+    seeds = count_of_seeds(results, family, matched=True)
+    if not alone(results, family):
+        seeds = f"mean over {seeds} with the ends of its {PERCENT} t interval"
     caption = (
-        f"Fall of the validation loss over the last {share}% of the training tokens (nats, mean "
-        f"over {count_of_seeds(results, family, matched=True)} with the ends of its {PERCENT} t "
-        "interval; below zero it rises), and the limit below which a curve counts as flat."
+        f"Fall of the validation loss over the last {share}% of the training tokens (nats, "
+        f"{seeds}; below zero it rises), and the limit below which a curve counts as flat."
     )
     header = ["run", "fall (nats)", "limit (nats)", "seeds", "flat"]
     return Table(f"{family}_flattened", caption, header, rows)
@@ -213,8 +229,7 @@ def verdicts(results: Results, family: str) -> Table:
             "over metrics."
         )
     caption = (
-        f"Pairs of trained main runs, paired by seed; {count_of_seeds(results, family)}, {PERCENT} "
-        "t interval over seeds and bootstrap interval over sentences or strings; loss and masked "
+        f"Pairs of trained main runs, {_intervals(results, family)}; loss and masked "
         f"accuracy are judged over seeds alone.{corrected} Different: "
         f"{'' if method == 'none' else 'corrected '}p below {1 - LEVEL:.2g} and any interval over "
         "sentences on the same side of zero. "
@@ -226,6 +241,15 @@ def verdicts(results: Results, family: str) -> Table:
     header = ["metric", "runs", "difference", "over seeds", "over sentences", p, "margin",
               p.replace("p", "p of equivalence", 1), "smallest detectable", "verdict"]  # fmt: skip
     return Table(f"{family}_pairs", caption, header, rows, long=len(rows) > 12)
+
+
+def _intervals(results: Results, family: str) -> str:
+    """Which intervals the table of verdicts has."""
+    seeds = count_of_seeds(results, family)
+    drawn = "bootstrap interval over sentences or strings"
+    if alone(results, family):
+        return f"{seeds}, {PERCENT} {drawn}"
+    return f"paired by seed; {seeds}, {PERCENT} t interval over seeds and {drawn}"
 
 
 def worded(results: Results, family: str, row: Row) -> str:

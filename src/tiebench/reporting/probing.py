@@ -10,11 +10,13 @@ from tiebench.reporting.estimates import (
     CUT,
     PERCENT,
     against_controls,
+    alone,
     apart,
     both,
     claim,
     differences,
     direction_of,
+    drawn_over,
     over,
     percent_and_sampled,
     points,
@@ -106,7 +108,7 @@ def findings(results: Results, family: str) -> list[str]:
 def notes(results: Results, family: str) -> list[str]:
     """What is probed for, every task at length, and the layers."""
     labels, names = probed(results, family)
-    sentences = [label_sets.treebank(results, labels)]
+    sentences = [label_sets.treebank(results, labels, names)]
     for name in names:
         accuracy = _accuracies(results, family, labels, name)
         if accuracy:
@@ -134,31 +136,61 @@ def _best(accuracy: dict[str, Row]) -> str:
 def _against_control(
     results: Results, family: str, labels: str, held: dict[str, dict[str, Row]]
 ) -> str:
-    """By task: how the best trained run stands to its control, then to the baselines."""
-    relations: dict[str, list[str]] = {}
-    levels = []
-    for name, accuracy in held.items():
-        best = _best(accuracy)
-        found = _minus_control(results, family, best, labels, name)
+    """How the best trained run stands to its control, by task; then to the baselines."""
+    best = {name: _best(accuracy) for name, accuracy in held.items()}
+    runs = {name: results.called(family, run) for name, run in best.items()}
+    several = len(set(runs.values())) > 1
+    which = "the best trained run"
+    if not several:
+        which += f", {next(iter(runs.values()))},"
+    relations: dict[str, dict[str, str]] = {}
+    for name, run in best.items():
+        found = _minus_control(results, family, run, labels, name)
         if found:
-            size = f"{task(name)} ({apart(found)})"
-            relations.setdefault(standing(found), []).append(size)
-        mean = float(accuracy[best]["mean"])
-        against = [
-            f"{direction_of(mean - float(row['value']))} the {BASELINES[row['baseline']]} "
-            f"({number(row['value'], 1, 100)}%)"
-            for row in results.where("label_baselines", labels=labels, task=name, metric="accuracy")
-        ]
-        text = f"{task(name)} {100 * mean:.1f}% for {results.called(family, best)}"
-        levels.append(", ".join([text, joined(against)]) if against else text)
-    if not relations:
-        return f"The best trained run in the mean: {'; '.join(levels)}."
+            who = f"{runs[name]}, " if several else ""
+            told = f"{task(name)} ({who}{apart(found)})"
+            relations.setdefault(standing(found), {})[name] = told
+    order = [name for by_task in relations.values() for name in by_task]
+    if len(order) < len(best):
+        said = [f"{task(name)} ({runs[name]})" if several else task(name) for name in best]
+        text = f"Read off frozen states by a small classifier: {joined(said)}, by {which}"
+        return f"{text.rstrip(',')}. {_levels(results, labels, held, list(best))}"
     even = relations.keys() <= {"below", "not shown to be above"}
-    said = (f"{relation} its untrained control in {joined(x)}" for relation, x in relations.items())
-    return (
-        f"Read off frozen states by a small classifier, {'even ' if even else ''}the best trained "
-        f"run is {'; '.join(said)}{claim(relations)}. In the mean: {'; '.join(levels)}."
+    whose = ("its untrained control", *["it"] * (len(relations) - 1))
+    stands = (
+        f"{relation} {control} in {joined(list(by_task.values()))}"
+        for control, (relation, by_task) in zip(whose, relations.items(), strict=True)
     )
+    return (
+        f"Read off frozen states by a small classifier, {'even ' if even else ''}{which} is "
+        f"{'; '.join(stands)}{claim(relations)}. {_levels(results, labels, held, order)}"
+    )
+
+
+def _levels(
+    results: Results, labels: str, held: dict[str, dict[str, Row]], order: list[str]
+) -> str:
+    """The best accuracies of the tasks in this order, and those of each baseline."""
+    accuracy = [float(held[name][_best(held[name])]["mean"]) for name in order]
+    levels: dict[str, dict[str, float]] = {}
+    for row in results.where("label_baselines", labels=labels, metric="accuracy"):
+        levels.setdefault(row["baseline"], {})[row["task"]] = float(row["value"])
+    against = []
+    for baseline, by_task in levels.items():
+        if by_task.keys() >= set(order):
+            values = [by_task[name] for name in order]
+            sides = [direction_of(x - y) for x, y in zip(accuracy, values, strict=True)]
+            side = sides[0]
+            if len(set(sides)) > 1:
+                side = f"in {sides.count('above')} of {len(sides)} tasks above"
+            against.append(f"{side} the {BASELINES[baseline]} ({_percents(values)})")
+    start = "In that order it" if len(order) > 1 else "It"
+    text = f"{start} gets {_percents(accuracy)}"
+    return f"{text}: in the mean {'; '.join(against)}." if against else f"{text} in the mean."
+
+
+def _percents(values: list[float]) -> str:
+    return joined([f"{100 * value:.1f}%" for value in values])
 
 
 def _couplings(results: Results, family: str, held: dict[str, dict[str, Row]]) -> list[str]:
@@ -255,10 +287,14 @@ def _task(results: Results, family: str, labels: str, name: str, accuracy: dict[
 def _not_above(
     results: Results, family: str, labels: str, name: str, accuracy: dict[str, Row]
 ) -> list[str]:
-    """Trained runs not shown to be above their control, or not above a baseline in the mean."""
-    _, other = against_controls(results, "probing", family, labels=labels, task=name, **MIX)
-    start = f"{capital(task(name))}, not shown to be above the untrained control, in points:"
-    sentences = [f"{start} {joined(other)}."] if other else []
+    """Trained runs not shown to be above their control, or in the mean not above a baseline."""
+    controls = against_controls(results, "probing", family, labels=labels, task=name, **MIX)
+    sentences = [
+        f"{capital(task(name))}, {relation} the untrained control, in points: {joined(said)}"
+        f"{claim([relation])}."
+        for relation, said in controls.items()
+        if relation != "above"
+    ]
     for level in results.where("label_baselines", labels=labels, task=name, metric="accuracy"):
         below = [
             f"{results.called(family, run)} ({number(row['mean'], 1, 100)}%)"
@@ -275,24 +311,32 @@ def _not_above(
 
 
 def _layers(results: Results, family: str, labels: str, names: list[str]) -> list[str]:
-    """Which layers the mixes lean on."""
+    """Which layers the mixes lean on; of runs of other numbers of layers, each with its own."""
+    depths = {row["run"]: row["layers"] for row in results.trained(family)}
+    same = len(set(depths.values())) == 1
     said = []
     for name in names:
         held = {
-            row["run"]: float(found["mean"])
-            for row in results.trained(family)
-            if (found := _measure(results, family, row["run"], labels, name, "center_of_gravity"))
+            run: f"{float(found['mean']):.2f}"
+            for run in depths
+            if (found := _measure(results, family, run, labels, name, "center_of_gravity"))
         }
-        if held:
-            low, high = (f(held, key=lambda run: held[run]) for f in (min, max))
-            ends = f"{held[low]:.2f} ({results.called(family, low)})"
-            ends += f" to {held[high]:.2f} ({results.called(family, high)})"
-            same = f"{held[low]:.2f}" == f"{held[high]:.2f}"
-            said.append(f"{task(name)} {f'{held[low]:.2f}' if same else ends}")
-    last = results.probed_layers(family)[-1]
+        if same and len(set(held.values())) == 1:
+            said.append(f"{task(name)} {next(iter(held.values()))}")
+        elif same and held:
+            ends = (f(held, key=lambda run: float(held[run])) for f in (min, max))
+            shown = " to ".join(f"{held[run]} ({results.called(family, run)})" for run in ends)
+            said.append(f"{task(name)} {shown}")
+        elif held:
+            shown = joined(
+                [f"{x} of {depths[run]} ({results.called(family, run)})" for run, x in held.items()]
+            )
+            said.append(f"{task(name)} {shown}")
+    last = f"{max(depths.values())}: last" if same else "each of the run's own number"
+    mean = "" if alone(results, family) else " in the mean over seeds"
     return [
-        f"Centre of gravity of the mix, in layers (0: embedding, {last}: last), of the trained "
-        f"runs in the mean over seeds: {'; '.join(said)}."
+        f"Centre of gravity of the mix, in layers (0: embedding, {last}), of the trained runs"
+        f"{mean}: {'; '.join(said)}."
     ] if said else []  # fmt: skip
 
 
@@ -349,12 +393,14 @@ def headline(results: Results, family: str, labels: str, names: list[str]) -> Ta
             for baseline, cells in label_sets.baselines(results, labels, name).items()
         )
     caption = (
-        f"Probes on the mix of all layers, test part; {over(results, family, matched=True)}. In "
-        f"brackets: {PERCENT} bootstrap interval over sentences of the mean over seeds. {CUT} "
+        f"Probes on the mix of all layers, test part; {over(results, family, matched=True)}. "
+        f"{drawn_over(results, family, 'sentences')}. {CUT} "
         "Selectivity: minus the accuracy of the same probe on control labels (Hewitt and Liang "
-        "2019). Centre of gravity and expected layer are in layers (Tenney et al. 2019). Minus "
-        "control: paired by seed, with the ends of its interval over seeds."
+        "2019). Centre of gravity and expected layer are in layers of the run (0: embedding; "
+        "Tenney et al. 2019)."
     )
+    if not alone(results, family):
+        caption += " Minus control: paired by seed, with the ends of its interval over seeds."
     header = ["task", "run", "accuracy (%)", "minus untrained control (points)", "macro-F1 (%)",
               "selectivity (points)", "centre of gravity", "expected layer"]  # fmt: skip
     return Table(f"{family}_probing", caption, header, rows)

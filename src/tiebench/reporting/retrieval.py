@@ -8,11 +8,12 @@ from functools import partial
 from tiebench.reporting import curves
 from tiebench.reporting.estimates import (
     CUT,
-    PERCENT,
     accuracy,
+    alone,
     both,
     differences,
     direction_of,
+    drawn_over,
     over,
     sampled,
 )
@@ -20,12 +21,12 @@ from tiebench.reporting.naming import (
     DISTANCES,
     OFFSETS,
     SUBSETS,
+    counted,
     direction,
     joined,
     number,
     percent,
     plain,
-    whole,
 )
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Chosen, Pair, Results, Row
@@ -47,8 +48,8 @@ def section(results: Results, family: str, title: str) -> Section:
         ),
         Figure(
             f"{family}_retrieval_no_shared_token",
-            f"The same among the {whole(separate)} pairs with no identical token (letters or "
-            "digits).",
+            f"The same among the {counted(int(separate), 'pair')} with no identical token (letters "
+            "or digits).",
             partial(curves.retrieval_by_layer, results, family, first, subset="no_shared_token"),
         ),
     ]
@@ -187,7 +188,7 @@ def _reversals(results: Results, family: str, trained: list[Row], best: Chosen) 
         for run, control in ((row["run"], row["control"]) for row in trained if row["control"]):
             before = direction_of(_mean(best[run]) - _mean(best[control]))
             after = direction_of(_mean(here[run]) - _mean(here[control]))
-            if before != after:
+            if {before, after} == {"above", "below"}:
                 turned.append(
                     f"{results.called(family, run)} is {after} {results.called(family, control)} "
                     f"({number(here[run][1]['mean'], 1, 100)}% against "
@@ -206,9 +207,9 @@ def _separate(results: Results, family: str, run: str, layer: str) -> Iterator[s
     found = results.retrieval(family, run, pair, subset="no_shared_token")
     if layer not in found:
         return
-    size = whole(results.sizes(pair)["no_shared_token"])
+    size = counted(int(results.sizes(pair)["no_shared_token"]), "pair")
     sentence = (
-        f"Among the {size} pairs with no identical token (letters or digits) "
+        f"Among the {size} with no identical token (letters or digits) "
         f"{results.called(family, run)} finds {accuracy(found[layer])} at that layer"
     )
     bags = found.get("tokens"), results.retrieval(family, run, pair).get("tokens")
@@ -233,18 +234,19 @@ def pool_note(results: Results, pair: Pair) -> str:
     sizes = results.sizes(pair)
     separate = sizes.get("no_shared_token", "0")
     note = (
-        f"The pool has {whole(sizes['all'])} sentences; {whole(separate)} pairs have no identical "
-        "token (letters or digits)."
+        f"The pool has {counted(int(sizes['all']), 'sentence')}; {counted(int(separate), 'pair')} "
+        f"{'has' if separate == '1' else 'have'} no identical token (letters or digits)."
     )
-    for metric, words in (
-        ("equal_sentences", "sentences equal another (each is a correct answer)"),
-        ("zero_vectors", "vectors are zero in a run (at distance 1 by angle)"),
-        ("seen_in_training", "sentences have a text that was trained on, in some language"),
-    ):
+    for metric, noun, one, more, words in (
+        ("equal_sentences", "sentence", "equals", "equal", "another (each is a correct answer)"),
+        ("zero_vectors", "vector", "is", "are", "zero in a run (at distance 1 by angle)"),
+        ("seen_in_training", "sentence", "has", "have",
+         "a text that was trained on, in some language"),
+    ):  # fmt: skip
         rows = results.where("retrieval_sets", set=pair[0], metric=metric)
         count = max(int(row["value"]) for row in rows)
         if count:
-            note += f" {count:,} {words}."
+            note += f" {counted(count, noun)} {one if count == 1 else more} {words}."
     return note
 
 
@@ -265,8 +267,8 @@ def headline(results: Results, family: str, pair: Pair) -> Table:
     name, source, target = pair
     caption = (
         f"Nearest-neighbour translation accuracy (%), {direction(source, target)}, set {name}, "
-        f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family, matched=True)}. In "
-        f"brackets: {PERCENT} bootstrap interval over sentences of the mean over seeds. {CUT} "
+        f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family, matched=True)}. "
+        f"{drawn_over(results, family, 'sentences')}. {CUT} "
         f"{_controls(results, family)}{pool_note(results, pair)}"
     )
     header = ["run", "pairs", *(f"layer {x}" for x in columns[:-1]), "bag of tokens"]
@@ -312,7 +314,8 @@ def variants(results: Results, family: str) -> Table:
     header = ["set", "direction", "distance", "offset", "run", "last layer", "best layer", "at",
               "bag of tokens"]  # fmt: skip
     caption = (
-        "Accuracy (%) in every direction, with every distance and offset; mean over seeds. The "
+        "Accuracy (%) in every direction, with every distance and offset"
+        f"{'' if alone(results, family) else '; mean over seeds'}. The "
         "last layer is the run's own; the best is chosen on the pairs it is scored on."
     )
     return Table(f"{family}_retrieval_variants", caption, header, rows, long=True)

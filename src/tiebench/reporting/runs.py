@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tiebench.reporting import bars
-from tiebench.reporting.naming import PARTS, amount, capital, joined, number, plain, whole
+from tiebench.reporting.naming import PARTS, amount, capital, counted, joined, number, plain, whole
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
 
@@ -33,29 +33,34 @@ def lead(results: Results, family: str) -> str:
     seeds, first = len(results.seeds(family)), rows[0]
     matched = [results.called(family, row["run"]) for row in results.matched(family)]
     names = [results.called(family, row["run"]) for row in rows]
-    layers = joined(list(dict.fromkeys(row["layers"] for row in rows)))
+    held = list(dict.fromkeys(row["layers"] for row in rows))
+    layers = f"{joined(held)} layer{'s' * (held != ['1'])}"
+    each = " each" * (len(rows) > 1)
     text = (
-        f"{len(rows)} {family} ({', '.join(names)}), {seeds} seed{'s' * (seeds > 1)} each, "
-        f"{layers} layers, {first['width']} wide, {first['objective']} objective, "
+        f"{counted(len(rows), family.removesuffix('s'))} ({', '.join(names)}), "
+        f"{counted(seeds, 'seed')}{each}, {layers}, {first['width']} wide, "
+        f"{first['objective']} objective, "
         f"{int(first['vocabulary']):,} vocabulary entries. "
     )
     if matched:
         others = len(results.matched_seeds(family))
         text += (
             f"{len(matched)} more, matched in parameters to another run: {joined(matched)}, "
-            f"{others} seed{'s' * (others > 1)} each. "
+            f"{counted(others, 'seed')}{' each' * (len(matched) > 1)}. "
         )
     if not trained:
         return text + "None of them is trained."
     seen, corpus = int(trained[0]["tokens"]), trained[0]["corpus"]
-    held = sum(
+    size = sum(
         float(row["value"])
         for row in results.where("corpus", corpus=corpus, part="train", metric="tokens")
     )
     who = "Each" if len(trained) == len(rows) else "Each trained run"
+    if len(trained) == 1:
+        who = "It" if len(rows) == 1 else "The trained run"
     return text + (
-        f"{who} saw {amount(seen)} tokens: on average {seen / held:.2g} passes over the "
-        f"{amount(held)} training tokens of {plain(corpus)}."
+        f"{who} saw {amount(seen)} tokens: on average {seen / size:.2g} passes over the "
+        f"{amount(size)} training tokens of {plain(corpus)}."
     )
 
 
@@ -67,7 +72,8 @@ def findings(results: Results, family: str) -> list[str]:
     baseline = results.baseline(family)
     base = counts[baseline]
     changes = []
-    for run in (row["run"] for row in results.trained(family)):
+    trained = [row["run"] for row in results.trained(family)]
+    for run in trained:
         ratios = [counts[run][stage] / base[stage] for stage in ("pretraining", "fine_tuning")]
         if run != baseline and ratios != [1.0, 1.0]:
             changes.append(
@@ -76,9 +82,8 @@ def findings(results: Results, family: str) -> list[str]:
             )
     name = capital(results.called(family, baseline))
     start = f"{name} has {amount(base['pretraining'])} parameters"
-    sentences = [
-        f"{start}; {joined(changes)}." if changes else f"{start}, as every other trained run."
-    ]
+    alike = ", as every other trained run" if len(trained) > 1 else ""
+    sentences = [f"{'; '.join([start, *changes])}." if changes else f"{start}{alike}."]
     for row in results.matched(family):
         stage, other = row["matched_in"], row["matches"]
         share = counts[row["run"]][stage] / counts[other][stage]

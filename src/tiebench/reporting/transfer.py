@@ -11,13 +11,14 @@ from tiebench.reporting import dots, label_sets
 from tiebench.reporting.estimates import (
     CUT,
     MEAN,
-    PERCENT,
     against_controls,
+    alone,
     apart,
     both,
     claim,
     differences,
     direction_of,
+    drawn_over,
     over,
     percent_and_sampled,
     seeds_of,
@@ -39,6 +40,7 @@ from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
 
 SUBSETS = {"all": "all strings", "not_in_training": "strings not in the pretraining text"}
+UNCLEAR = "not shown to be above"
 HEADLINE = {"language": "others", "subset": "all", "metric": "accuracy"}
 
 
@@ -99,15 +101,15 @@ def notes(results: Results, family: str, labels: str) -> list[str]:
     levels = [f"{number(row['value'], 1, 100)}% {words}" for words, row in _levels(results, labels)]
     sentences.append(
         "In the mean of the languages that were not trained on, the best trained run is "
-        f"{results.called(family, best)}, {both(held[best], drawn)}"
+        f"{results.called(family, best)}, {both(held[best], drawn, 'strings')}"
         + (f"; baselines: {joined(levels)}." if levels else ".")
     )
     sentences += _excess(results, family, labels, list(held))
-    above, other = against_controls(results, "transfer", family, labels=labels, **HEADLINE)
+    controls = against_controls(results, "transfer", family, labels=labels, **HEADLINE)
     sentences += (
-        f"In that mean, {words} the untrained control, in points: {joined(said)}."
-        for words, said in (("above", above), ("not shown to be above", other))
-        if said
+        f"Over the other languages, {relation} the untrained control, in points: {joined(said)}"
+        f"{claim([relation])}."
+        for relation, said in controls.items()
     )
     return [*sentences, *_unseen(results, family, labels, best)]
 
@@ -146,10 +148,11 @@ def _against_baseline(results: Results, family: str, labels: str, held: dict[str
     relation = _relation(excess, drawn) if excess else ""
     said = [f"{relation} the surface baseline, which knows only a string's form,"] if excess else []
     said += [f"{standing(found)} its untrained control ({apart(found)})"] if found else []
-    even = "even " if relation in ("below", "not shown to be above") else ""
+    even = "even " if relation in ("below", UNCLEAR) else ""
     text = (
         f"Fine-tuned on {language(first)} and tested on the other languages, {even}the best "
-        f"trained run, {results.called(family, best)}, is {joined(said).rstrip(',')}{claim(said)}."
+        f"trained run, {results.called(family, best)}, is {' and '.join(said).rstrip(',')}"
+        f"{claim(said)}."
         if said
         else f"The best trained run is {results.called(family, best)}."
     )
@@ -171,46 +174,47 @@ def _relation(row: Row, drawn: Row | None) -> str:
     }
     if signs in ({1}, {-1}):
         return direction_of(mean)
-    return "not shown to be above"
+    return UNCLEAR
 
 
 def _caveat(results: Results, family: str, labels: str, runs: list[str]) -> str:
     """In how many languages form wins, and that the best run is picked after the fact."""
-    above, other = _by_language(results, family, labels, runs)
-    count = sum(map(len, above.values()))
-    none = "no" if not count else f"{count} of {count + len(other)}"
+    held = _by_language(results, family, labels, runs)
+    sizes = {relation: sum(map(len, found.values())) for relation, found in held.items()}
+    count = sizes.get("above", 0)
+    none = f"{count} of {sum(sizes.values())}" if count else "no"
+    over_seeds = "" if alone(results, family) else ", over seeds and over strings"
     return (
-        f"By language and trained run, {none} accurac{'y is' if count == 1 else 'ies are'} shown "
-        "to be above the surface baseline, over seeds and over strings. The best run is picked on "
-        "the test strings that it is scored on."
+        f"By language and trained run, {none} accuracies {'is' if count == 1 else 'are'} shown "
+        f"to be above the surface baseline{over_seeds}. The best run is picked on the test strings "
+        "that it is scored on."
     )
 
 
 def _excess(results: Results, family: str, labels: str, runs: list[str]) -> list[str]:
-    """In which languages each trained run is above the surface baseline.
+    """In which languages each trained run is above the surface baseline, below it, or neither.
 
-    That asks for both intervals, over seeds and over strings, above zero.
+    Above and below ask for both intervals, over seeds and over strings, on that side of zero.
     """
-    above, other = _by_language(results, family, labels, runs)
+    held = _by_language(results, family, labels, runs)
     first = results.tested_languages(labels)[0]
     sentences = []
-    if above:
-        said = [f"{results.called(family, run)} in {joined(x)}" for run, x in above.items()]
+    for relation, by_run in held.items():
+        said = [f"{results.called(family, run)} in {joined(x)}" for run, x in by_run.items()]
+        how = "" if relation == UNCLEAR else " by the intervals over seeds and over strings"
         sentences.append(
-            "Above the surface baseline by the intervals over seeds and over strings, in points: "
-            f"{'; '.join(said)}. {language(first)} is the language trained on."
+            f"{capital(relation)} the surface baseline{how}, in points: {'; '.join(said)}."
         )
-    if other:
-        sentences.append(f"Not shown to be above the surface baseline: {joined(other)}.")
+    if sentences:
+        sentences[0] += f" {language(first)} is the language trained on."
     return sentences
 
 
 def _by_language(
     results: Results, family: str, labels: str, runs: list[str]
-) -> tuple[dict[str, list[str]], list[str]]:
-    """By run, the languages where it is shown to be above the surface baseline; and the others."""
-    above: dict[str, list[str]] = {}
-    other: list[str] = []
+) -> dict[str, dict[str, list[str]]]:
+    """By relation to the surface baseline and run, languages; no relation without a claim."""
+    held: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         for code in results.tested_languages(labels):
             row = results.transferred(family, run, labels, code, "excess")
@@ -218,11 +222,12 @@ def _by_language(
             if row is None:
                 continue
             text = f"{language(code)} ({signed(row['mean'], 1, 100)})"
-            if drawn and _relation(row, drawn) == "above":
-                above.setdefault(run, []).append(text)
-            else:
-                other.append(f"{results.called(family, run)} in {text}")
-    return above, other
+            relation = _relation(row, drawn) if drawn else UNCLEAR
+            if relation.startswith(MEAN):
+                relation = UNCLEAR
+            held.setdefault(relation, {}).setdefault(run, []).append(text)
+    order = ("above", "below", UNCLEAR)
+    return {relation: held[relation] for relation in order if relation in held}
 
 
 def _unseen(results: Results, family: str, labels: str, best: str) -> list[str]:
@@ -279,9 +284,9 @@ def by_language(results: Results, family: str, labels: str, metric: str) -> Tabl
         "excess": "Transfer: accuracy minus that of the surface baseline, in points.",
     }[metric]
     sentence = over(results, family, matched=True)
+    drawn = "strings (those with one key are drawn together)"
     caption = (
-        f"{words} {capital(sentence)}. In brackets: {PERCENT} bootstrap interval over strings "
-        "(those with one key are drawn together) of the mean over seeds. A string is in the "
+        f"{words} {capital(sentence)}. {drawn_over(results, family, drawn)}. A string is in the "
         "pretraining text if its own text is."
     )
     header = ["run", "strings", f"{language(codes[0])} (trained on)",

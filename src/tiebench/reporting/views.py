@@ -6,9 +6,10 @@ from collections import Counter
 from functools import partial
 
 from tiebench.reporting import dots
-from tiebench.reporting.estimates import FEW, count_of_seeds, over, seeds_of, spread
+from tiebench.reporting.estimates import FEW, alone, count_of_seeds, over, seeds_of, spread
 from tiebench.reporting.naming import (
     capital,
+    counted,
     joined,
     metric_name,
     number,
@@ -16,7 +17,7 @@ from tiebench.reporting.naming import (
     unit,
     whole,
 )
-from tiebench.reporting.pairs import smallest, worded
+from tiebench.reporting.pairs import reasons, smallest, worded
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
 
@@ -123,21 +124,26 @@ def _verdicts(results: Results, family: str) -> str:
     changes = _changes(results, family)
     kinds = Counter(_kind(before, row) for before, row in changes)
     none = kinds.pop("", 0)
+    why = reasons(
+        results,
+        family,
+        [[x["reason"] for x in both] for both in changes if not _kind(*both)],
+    )
     if not kinds:
         return (
             "No claim is made on whether a difference at equal width stays when parameters or "
-            f"operations are equal: {FEW}."
+            f"operations are equal, in {counted(none, 'comparison')}: {why}."
         )
-    said = [f"{kind.removesuffix(' in')} in {_count(n)}" for kind, n in kinds.most_common()]
+    said = [
+        f"{kind.removesuffix(' in')} in {counted(n, 'comparison')}"
+        for kind, n in kinds.most_common()
+    ]
     text = (
         "When parameters or operations are equal instead of the width, the difference between two "
         f"couplings {'; '.join(said)}."
     )
-    return f"{text} In {_count(none)} there is no verdict: {FEW}." if none else text
-
-
-def _count(n: int) -> str:
-    return f"{n} comparison{'s' * (n != 1)}"
+    where = counted(none, "comparison")
+    return f"{text} No claim is made in {where}: {why}." if none else text
 
 
 def _losses(results: Results, family: str) -> list[str]:
@@ -146,10 +152,10 @@ def _losses(results: Results, family: str) -> list[str]:
     for before, row in _changes(results, family):
         if row["metric"] == "loss":
             size = f"{_pair(results, family, row)} {_size(row)}"
-            size += f", at equal width {signed(before['difference'], 3)}"
+            size += f", {_wide(before, row)}"
             by.setdefault(_at(row["view"]), []).append(size)
     said = [f"{view}, {'; '.join(pairs)}" for view, pairs in by.items()]
-    return [f"Validation loss in nats: {'. '.join(map(capital, said))}."] if said else []
+    return [f"Validation loss in nats. {'. '.join(map(capital, said))}."] if said else []
 
 
 def _at(view: str) -> str:
@@ -165,7 +171,7 @@ def _size(row: Row) -> str:
     _, scale, digits = unit(row["metric"])
     text = signed(row["difference"], digits, scale)
     if _claimed(row):
-        return f"{text} ({row['verdict']})"
+        return f"{text} ({row['verdict']}, over {seeds_of(int(row['seeds']))})"
     said = [f"in the mean over {seeds_of(int(row['seeds']))}, without a claim"]
     if row["low"]:
         said.append(" to ".join(signed(row[x], digits, scale) for x in ("low", "high")))
@@ -173,13 +179,19 @@ def _size(row: Row) -> str:
     return f"{text} ({'; '.join(said)})"
 
 
+def _wide(before: Row, row: Row) -> str:
+    """The difference at equal width, with its seeds where the row beside it has other ones."""
+    _, scale, digits = unit(row["metric"])
+    seeds = "" if before["seeds"] == row["seeds"] else f", over {seeds_of(int(before['seeds']))},"
+    return f"at equal width{seeds} {signed(before['difference'], digits, scale)}"
+
+
 def _told(changes: list[tuple[Row, Row]]) -> str:
     """One pair of couplings in a view, against the same pair at equal width."""
     by: dict[str, list[str]] = {}
     for before, row in changes:
-        what, scale, digits = unit(row["metric"])
-        wide = signed(before["difference"], digits, scale)
-        text = f"{metric_name(row['metric'])} {_size(row)}, at equal width {wide} {what}"
+        what = unit(row["metric"])[0]
+        text = f"{metric_name(row['metric'])} {_size(row)}, {_wide(before, row)} {what}"
         by.setdefault(_kind(before, row), []).append(text)
     return "; ".join(
         f"the difference at equal width {kind} {joined(said)}" if kind else joined(said)
@@ -194,7 +206,8 @@ def set_up(results: Results, family: str) -> str:
         "other views hold these equal."
     )
     if results.matched(family):
-        text += f" There are {count_of_seeds(results, family, matched=True)}."
+        verb = "is" if alone(results, family) else "are"
+        text += f" There {verb} {count_of_seeds(results, family, matched=True)}."
     return text
 
 

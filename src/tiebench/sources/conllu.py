@@ -9,7 +9,7 @@ inflectional groups keeps its parts as tokens, joined by `space_after` false.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from tiebench.errors import DataError
 from tiebench.sources.records import Labelled, Target, Text
@@ -60,6 +60,8 @@ def _sentence(
         parsed = conllu.parse("\n".join(block) + "\n\n")[0]
     except (conllu.exceptions.ParseException, IndexError) as error:
         raise malformed(f"{where}:{start}", str(error), "a sentence in CoNLL-U") from None
+    numbers = [start + offset for offset, line in enumerate(block) if not line.startswith("#")]
+    _require_ids(parsed, numbers, where)
     key = parsed.metadata.get("sent_id") or f"{where}:{start}"
     if labelled:
         return labelled_sentence(key, lang, _words(parsed), f"{where}:{start}")
@@ -67,6 +69,22 @@ def _sentence(
     if not text:
         raise malformed(f"{where}:{start}", "no `# text` comment", "one per sentence")
     return Text(key, lang, text)
+
+
+def _require_ids(parsed: Any, numbers: list[int], where: str) -> None:
+    """Words are numbered from 1 in order, and a range ends at one of them."""
+    count = 0
+    for token, number in zip(parsed, numbers, strict=True):
+        if isinstance(token["id"], tuple):
+            continue
+        if token["id"] != count + 1:
+            found = "_" if token["id"] is None else token["id"]
+            raise malformed(f"{where}:{number}", f"word id {found}", f"{count + 1}")
+        count += 1
+    for token, number in zip(parsed, numbers, strict=True):
+        if isinstance(token["id"], tuple) and token["id"][1] == "-" and token["id"][2] > count:
+            found = "".join(map(str, token["id"]))
+            raise malformed(f"{where}:{number}", f"range {found}", f"an end of at most {count}")
 
 
 def _words(parsed: Any) -> list[Word]:
@@ -96,25 +114,33 @@ def labelled_sentence(key: str, lang: str, words: list[Word], where: str) -> Lab
     """The record of a sentence's words.
 
     Raises:
-        DataError: a head that is no word of the sentence.
+        DataError: a word without a form; a head that is no other word of the sentence.
     """
     targets: list[Target] = []
     for index, word in enumerate(words):
+        if not word.form.strip():
+            raise malformed(where, f"word {index + 1} without a form", "a form in every word")
+        if word.head is not None and (word.head == index + 1 or not 0 <= word.head <= len(words)):
+            raise malformed(
+                where,
+                f"head {word.head} of {word.form!r}",
+                f"a head between 0 and {len(words)}, not the word itself",
+            )
         span = [index, index + 1]
         for task, label in (("upos", word.upos), ("case", word.case)):
-            if label is not None and label != "_":
+            if _annotated(label):
                 targets.append({"task": task, "span1": span, "span2": None, "label": label})
-        if word.head is None or word.deprel is None or word.deprel == "_":
+        if word.head is None or not _annotated(word.deprel):
             continue
-        if not 0 <= word.head <= len(words):
-            raise malformed(
-                where, f"head {word.head} of {word.form!r}", f"a head between 0 and {len(words)}"
-            )
         head = [word.head - 1, word.head] if word.head else None
         targets.append({"task": "deprel", "span1": span, "span2": head, "label": word.deprel})
     return Labelled(
         key, lang, [word.form for word in words], [word.space_after for word in words], targets
     )
+
+
+def _annotated(label: str | None) -> TypeGuard[str]:
+    return label is not None and label.strip() not in ("", "_")
 
 
 def malformed(where: str, found: str, expected: str) -> DataError:

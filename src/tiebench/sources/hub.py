@@ -151,6 +151,9 @@ def _ud_columns(rows: Dataset, lang: str, where: str, labelled: bool) -> Iterato
             words.append(Word(form, tag, _feature(feats, "Case"), int(head), deprel, space))
         for item in row.get("mwt") or ():
             last = int(str(item["id"]).split("-")[-1]) - 1
+            if last >= len(words):
+                found = f"a word range {item['id']}"
+                raise malformed(f"{where} {number}", found, f"one within {len(words)} words")
             words[last] = words[last]._replace(
                 space_after=_feature(item["misc"], "SpaceAfter") != "No"
             )
