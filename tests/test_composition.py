@@ -63,6 +63,14 @@ def test_every_coupling_composes_as_a_run(option: str) -> None:
 def test_every_body_composes_at_every_size(option: str) -> None:
     for size in SIZES:
         choice = [f"size={size}", f"body@encoders.body={option}", "encoders.body.causal=false"]
+        if option == "llama":  # three maps: the matched runs want other widths, and say which
+            with pytest.raises(SettingsError, match="set it to"):
+                check(validate(Params, composed(*choice)))
+            matched = composed(*choice)["encoders"]["matched"]
+            choice += [
+                *(f"~encoders.matched.{run}" for run in matched),
+                "encoders.matched_seeds=[]",
+            ]
         body = check(validate(Params, composed(*choice))).encoders.body
         assert body.option == option
         assert body.width == composed(f"size={size}")["encoders"]["body"]["width"]
@@ -73,6 +81,22 @@ def test_every_corpus_composes(option: str) -> None:
     values = composed(f"+corpus@corpora.new={option}")
     assert check(validate(Params, values)).corpora["new"].option == option
     assert changes(values, parse(recompose(values, CONF)[0])) == []
+
+
+@pytest.mark.parametrize("option", options("labels"))
+def test_every_label_set_composes(option: str) -> None:
+    values = composed("size=small", f"+labels@labels.new={option}")
+    assert check(validate(Params, values)).labels["new"].option == option
+    assert changes(values, parse(recompose(values, CONF)[0])) == []
+
+
+def test_statistics_are_a_choice(tree, tmp_path) -> None:
+    text = (tree.root / "conf/statistics/default.yaml").read_text()
+    strict = text.replace("option: default", "option: strict").replace("loss: 0.05", "loss: 0.01")
+    (tree.root / "conf/statistics/strict.yaml").write_text(strict)
+    tree.tiebench("params", "statistics=strict")
+    assert "loss: 0.01" in tree.read("params.yaml")
+    tree.tiebench("params", "--check")
 
 
 def test_numbers_are_plain_in_what_is_composed() -> None:
@@ -134,7 +158,7 @@ def test_check_composes_the_recorded_choices(tree) -> None:
         "params",
         "size=base",
         "body@encoders.body=bert",
-        "coupling@encoders.runs.tied.coupling=tied_narrow",
+        "coupling@encoders.runs.untied_linear_head.coupling=untied",
     )
     assert tree.tiebench("params", "--check") == "params.yaml is what conf/ composes\n"
 

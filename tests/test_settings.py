@@ -71,7 +71,7 @@ def changed(key: str, value: Any) -> dict[str, Any]:
         ("encoders.matched.tied_equal_pretraining.trained", False,
          "encoders.matched.tied_equal_pretraining", "feedforward_width alone"),
         ("encoders.matched.tied_equal_pretraining.body", {"feedforward_width": 1536, "branch": "zero"},
-         "encoders.matched.tied_equal_pretraining", "no other key of the body"),
+         "encoders.matched.tied_equal_pretraining", "value for value"),
         ("encoders.matched.tied_equal_pretraining.coupling.std", 0.5,
          "encoders.matched.tied_equal_pretraining", "feedforward_width alone"),
         ("encoders.baseline", "untrained", "encoders.baseline", "a trained run, one of tied"),

@@ -106,6 +106,10 @@ def recompose(values: Mapping[str, Any], conf: Path = CONF) -> tuple[str, list[s
     return (compose([*chosen, *widths], conf)[0] if widths else text), [*chosen, *widths]
 
 
+GROUPS = {"corpora": "corpus", "labels": "labels", "statistics": "statistics"}
+"""By section at the root, the group of conf/ that its options are files of."""
+
+
 def _recorded(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """(group, package, name of the file) of every choice that `values` records."""
     found = [("size", "", str(values.get("size")))]
@@ -117,8 +121,9 @@ def _recorded(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             found.append(("study", path[0], node["study"]))
         if isinstance(node.get("option"), str):
             # A section at the root is a task's; runs and families name their parts by group.
-            group = "corpus" if path[0] == "corpora" else "task" if len(path) == 1 else path[-1]
-            found.append((group, ".".join(path), node["option"]))
+            group = GROUPS.get(path[0], "task" if len(path) == 1 else path[-1])
+            package = "" if path == (group,) else ".".join(path)
+            found.append((group, package, node["option"]))
         for key, value in node.items():
             walk(value, (*path, str(key)))
 

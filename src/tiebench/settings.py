@@ -241,7 +241,8 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
             found=f"trained {held.trained}, body {held.body}, coupling {held.coupling.option}",
             expected="a run that differs from a trained one of the family in "
             "body.feedforward_width alone",
-            mend="name the coupling of one of the runs, and no other key of the body",
+            mend="give it the coupling of a trained run as it now is, value for value, and no "
+            "other key of the body",
         )
     tokenizer = params.corpora[family.corpus].tokenizer
     assert tokenizer is not None, "checked before"

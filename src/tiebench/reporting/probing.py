@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from tiebench.analysis.statistics import MINIMUM_SEEDS, PairedDifference
+from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting import curves, label_sets
 from tiebench.reporting.estimates import (
-    CUT,
-    PERCENT,
     against_controls,
     alone,
     apart,
@@ -16,9 +14,6 @@ from tiebench.reporting.estimates import (
     claim,
     differences,
     direction_of,
-    drawn_over,
-    over,
-    percent_and_sampled,
     points,
     seeds_of,
     single,
@@ -30,16 +25,20 @@ from tiebench.reporting.naming import (
     capital,
     joined,
     number,
-    percent,
-    probe,
     signed,
     task,
-    with_interval,
 )
-from tiebench.reporting.parts import Figure, Section, Table
+from tiebench.reporting.parts import Figure, Section
+from tiebench.reporting.probing_tables import (
+    MIX,
+    every_probe,
+    headline,
+    measure,
+    minus_control,
+    sentences_of,
+)
 from tiebench.reporting.results import Results, Row
 
-MIX = {"probe": "mix", "metric": "accuracy"}
 UNTRAINED = (
     " Layer 0 of an untrained encoder can do well: its vectors, though random, are distinct, so "
     "that they identify the pieces of a word, and a probe can learn words by heart, which "
@@ -145,7 +144,7 @@ def _against_control(
         which += f", {next(iter(runs.values()))},"
     relations: dict[str, dict[str, str]] = {}
     for name, run in best.items():
-        found = _minus_control(results, family, run, labels, name)
+        found = minus_control(results, family, run, labels, name)
         if found:
             who = f"{runs[name]}, " if several else ""
             told = f"{task(name)} ({who}{apart(found)})"
@@ -228,7 +227,7 @@ def _caveat(results: Results, family: str, labels: str, held: dict[str, dict[str
     """That the best run is picked after the fact, and what its probes learn by heart."""
     said = []
     for name, accuracy in held.items():
-        row = _measure(results, family, _best(accuracy), labels, name, "selectivity")
+        row = measure(results, family, _best(accuracy), labels, name, "selectivity")
         if row:
             said.append(f"{task(name)}, {_selectivity(row)}")
     text = "The best trained run is picked on the test targets that it is scored on."
@@ -237,7 +236,28 @@ def _caveat(results: Results, family: str, labels: str, held: dict[str, dict[str
             " Against the same probe on control labels, which are drawn per word and can only be "
             f"learnt by heart, its accuracy is: {'; '.join(said)}."
         )
+    short = _short_of_a_layer(results, family, labels, held)
+    if short:
+        text += f" Its mix falls short of the probe on one layer alone in {joined(short)}."
     return text
+
+
+def _short_of_a_layer(
+    results: Results, family: str, labels: str, held: dict[str, dict[str, Row]]
+) -> list[str]:
+    """Tasks in which the best run's mix, which could be any of its layers, is below one."""
+    said = []
+    for name, accuracy in held.items():
+        found = results.probes(family, _best(accuracy), labels, name)
+        mix = float(found["mix"]["mean"])
+        layer = max((x for x in found if x.startswith("layer_")), key=lambda x: found[x]["mean"])
+        best = float(found[layer]["mean"])
+        if mix < best:
+            where = layer.removeprefix("layer_")
+            said.append(
+                f"{task(name)} ({100 * mix:.1f}% against {100 * best:.1f}% of layer {where})"
+            )
+    return said
 
 
 def _selectivity(row: Row) -> str:
@@ -249,15 +269,6 @@ def _selectivity(row: Row) -> str:
     return text
 
 
-def _minus_control(
-    results: Results, family: str, run: str, labels: str, name: str
-) -> PairedDifference | None:
-    control = results.run(family, run)["control"]
-    if not control:
-        return None
-    return results.paired("probing", family, run, control, labels=labels, task=name, **MIX)
-
-
 def _task(results: Results, family: str, labels: str, name: str, accuracy: dict[str, Row]) -> str:
     """The best trained run: its accuracy, its control, the baselines and the control task."""
     best = _best(accuracy)
@@ -267,7 +278,7 @@ def _task(results: Results, family: str, labels: str, name: str, accuracy: dict[
         f"{results.called(family, best)}, {both(accuracy[best], drawn)}"
     )
     control = results.run(family, best)["control"]
-    found = _minus_control(results, family, best, labels, name)
+    found = minus_control(results, family, best, labels, name)
     if found:
         text += (
             f"; that minus its control, {results.called(family, control)}: {points(found)} points"
@@ -278,7 +289,7 @@ def _task(results: Results, family: str, labels: str, name: str, accuracy: dict[
     ]
     if levels:
         text += f"; baselines: {joined(levels)}"
-    row = _measure(results, family, best, labels, name, "selectivity")
+    row = measure(results, family, best, labels, name, "selectivity")
     if row:
         text += f"; against the same probe on control labels, {_selectivity(row)}"
     return f"{text}."
@@ -319,7 +330,7 @@ def _layers(results: Results, family: str, labels: str, names: list[str]) -> lis
         held = {
             run: f"{float(found['mean']):.2f}"
             for run in depths
-            if (found := _measure(results, family, run, labels, name, "center_of_gravity"))
+            if (found := measure(results, family, run, labels, name, "center_of_gravity"))
         }
         if same and len(set(held.values())) == 1:
             said.append(f"{task(name)} {next(iter(held.values()))}")
@@ -338,100 +349,3 @@ def _layers(results: Results, family: str, labels: str, names: list[str]) -> lis
         f"Centre of gravity of the mix, in layers (0: embedding, {last}), of the trained runs"
         f"{mean}: {'; '.join(said)}."
     ] if said else []  # fmt: skip
-
-
-def _measure(
-    results: Results, family: str, run: str, labels: str, name: str, metric: str
-) -> Row | None:
-    return results.one(
-        "probing_summary", family=family, run=run, labels=labels, task=name, probe="mix",
-        metric=metric,
-    )  # fmt: skip
-
-
-def sentences_of(
-    results: Results, family: str, run: str, labels: str, name: str, which: str
-) -> Row | None:
-    """The interval over sentences of a probe's accuracy."""
-    return results.one(
-        "probing_sentences", family=family, run=run, labels=labels, task=name, probe=which,
-        metric="accuracy",
-    )  # fmt: skip
-
-
-def headline(results: Results, family: str, labels: str, names: list[str]) -> Table:
-    """The probe on the mix of all layers, a row per task and run, then the baselines."""
-    rows = []
-    for name in names:
-        for row in results.all_runs(family):
-            run = row["run"]
-            find = partial(_measure, results, family, run, labels, name)
-            accuracy = find("accuracy")
-            if accuracy is None:
-                continue
-            found = _minus_control(results, family, run, labels, name)
-            drawn = sentences_of(results, family, run, labels, name, "mix")
-            rows.append(
-                [
-                    task(name),
-                    results.called(family, run),
-                    percent_and_sampled(accuracy, drawn),
-                    points(found) if found else "",
-                    *(
-                        with_interval(x, digits, scale) if (x := find(metric)) else ""
-                        for metric, digits, scale in (
-                            ("macro_f1", 1, 100),
-                            ("selectivity", 1, 100),
-                            ("center_of_gravity", 2, 1),
-                            ("expected_layer", 2, 1),
-                        )
-                    ),
-                ]
-            )
-        rows += (
-            [task(name), BASELINES[baseline], *cells, "", "", ""]
-            for baseline, cells in label_sets.baselines(results, labels, name).items()
-        )
-    caption = (
-        f"Probes on the mix of all layers, test part; {over(results, family, matched=True)}. "
-        f"{drawn_over(results, family, 'sentences')}. {CUT} "
-        "Selectivity: minus the accuracy of the same probe on control labels (Hewitt and Liang "
-        "2019). Centre of gravity and expected layer are in layers of the run (0: embedding; "
-        "Tenney et al. 2019)."
-    )
-    if not alone(results, family):
-        caption += " Minus control: paired by seed, with the ends of its interval over seeds."
-    header = ["task", "run", "accuracy (%)", "minus untrained control (points)", "macro-F1 (%)",
-              "selectivity (points)", "centre of gravity", "expected layer"]  # fmt: skip
-    return Table(f"{family}_probing", caption, header, rows)
-
-
-def every_probe(results: Results, family: str, labels: str, names: list[str]) -> Table:
-    """Every probe of every run."""
-    rows = []
-    for name in names:
-        for run in (row["run"] for row in results.all_runs(family)):
-            f1 = {
-                row["probe"]: row
-                for row in results.where(
-                    "probing_summary", family=family, run=run, labels=labels, task=name,
-                    metric="macro_f1",
-                )
-            }  # fmt: skip
-            for which, row in results.probes(family, run, labels, name).items():
-                drawn = sentences_of(results, family, run, labels, name, which)
-                rows.append(
-                    [
-                        task(name),
-                        results.called(family, run),
-                        probe(which),
-                        percent_and_sampled(row, drawn),
-                        percent(f1[which]) if which in f1 else "",
-                    ]
-                )
-    caption = (
-        f"Every probe; {over(results, family, matched=True)}. In brackets: {PERCENT} bootstrap "
-        "interval over sentences. Each mix is trained on its own."
-    )
-    header = ["task", "run", "probe", "accuracy (%)", "macro-F1 (%)"]
-    return Table(f"{family}_probing_by_probe", caption, header, rows, long=True)

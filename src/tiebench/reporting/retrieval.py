@@ -130,7 +130,31 @@ def findings(results: Results, family: str) -> list[str]:
     ]
     if below:
         caveat = f"In the mean not above the untrained control: {'; '.join(below)}. {caveat}"
-    return [first, *couplings, caveat]
+    return [first, *couplings, f"{caveat}{_strongest_bag(results, family, trained)}"]
+
+
+def _strongest_bag(results: Results, family: str, trained: list[Row]) -> str:
+    """The best search without a model over all distances and offsets, beside the best with one."""
+    pair, tried = results.pairs[0], dict.fromkeys(
+        (row["distance"], row["offset"]) for row in results["retrieval"]
+    )  # fmt: skip
+    bags: list[tuple[float, str, Row]] = []
+    runs: list[tuple[float, str, Row]] = []
+    for distance, offset in tried:
+        how = {"distance": distance, "offset": offset}
+        for row in trained:
+            found = results.retrieval(family, row["run"], pair, **how)
+            where = f"{DISTANCES[distance]}, {OFFSETS[offset]}"
+            for layer, held in found.items():
+                (bags if layer == "tokens" else runs).append((float(held["mean"]), where, row))
+    if not bags or not runs or max(bags, key=lambda x: x[0])[0] <= max(x[0] for x in runs):
+        return ""
+    level, where, _ = max(bags, key=lambda x: x[0])
+    best, other, row = max(runs, key=lambda x: x[0])
+    return (
+        f" Over all distances and offsets, bags of tokens find most: {100 * level:.1f}% ({where}), "
+        f"the best trained run {100 * best:.1f}% ({results.called(family, row['run'])}, {other})."
+    )
 
 
 def notes(results: Results, family: str) -> list[str]:

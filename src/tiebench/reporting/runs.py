@@ -60,7 +60,20 @@ def lead(results: Results, family: str) -> str:
         who = "It" if len(rows) == 1 else "The trained run"
     return text + (
         f"{who} saw {amount(seen)} tokens: on average {seen / size:.2g} passes over the "
-        f"{amount(size)} training tokens of {plain(corpus)}."
+        f"{amount(size)} training tokens of {plain(corpus)}.{_decided(results, family)}"
+    )
+
+
+def _decided(results: Results, family: str) -> str:
+    """Whether any difference between two couplings is."""
+    verdicts = [row["verdict"] for row in results.where("pairs", family=family)]
+    if not verdicts:
+        return ""
+    decided = sum(verdict != "undecided" for verdict in verdicts)
+    said = f"{decided} of {len(verdicts)}" if decided else f"none of {len(verdicts)}"
+    return (
+        f" Of the differences between two couplings, {said} {'is' if decided < 2 else 'are'} "
+        "decided (see Differences between runs)."
     )
 
 

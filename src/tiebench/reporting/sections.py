@@ -58,8 +58,8 @@ def made(results: Results) -> Section:
     table = Table("provenance", "What the tables were made from.", ["item", "value"], rows)
     said = (
         "The command below makes this report again from a params.yaml whose settings have the "
-        "sha256 given; dvc.lock holds the hashes of every input, model and output. Every number "
-        "here is in tables/ as CSV, each table in rendered/ as Markdown and LaTeX, and each figure "
-        "in figures/ as SVG."
+        "sha256 given; `make repro` keeps it beside the report, with dvc.lock, which holds the "
+        "hashes of every input, model and output. Every number here is in tables/ as CSV, each "
+        "table in rendered/ as Markdown and LaTeX, and each figure in figures/ as SVG."
     )
     return Section("made", "How this was made", [said], [], [table])
