@@ -64,9 +64,9 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
     assert capsys.readouterr().out.splitlines() == [*stray, "7 folders to remove with --yes"]
     assert (tree.root / "data/old").exists()
     assert main(["prune", "--yes"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "6 folders removed"
+    assert capsys.readouterr().out.splitlines()[-1] == "7 folders removed"
     assert [x for x in folders if (tree.root / x).exists()] == [
-        x for x in folders if x not in stray and not x.startswith(("runs/micro/decoders", "evals/micro/probing"))
+        x for x in folders if x not in stray and not x.startswith(("runs/micro/decoders", "evals/micro/chunking"))
     ]  # fmt: skip
     assert strays(load_params()) == []
 

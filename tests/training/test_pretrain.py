@@ -13,7 +13,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.conftest import ROOT
 from tiebench import paths
+from tiebench.composition import compose, parse
 from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.corpus.tokens import write_tokens
 from tiebench.errors import BusyError, DataError, SettingsError, TrainingError
@@ -23,6 +25,7 @@ from tiebench.training import pretrain as module
 from tiebench.training.pretrain import Loop, pretrain
 from tiebench.training.validation import summarize
 
+DEFAULT = parse(compose(conf=ROOT / "conf")[0])
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
 OUTPUTS = [
     "README.md",
@@ -68,6 +71,7 @@ def make_params(**training):
             "warmup_steps": 3, "log_every": 4, "validate_every": 10, "validation_windows": 3, **training,
         },
     }  # fmt: skip
+    unread = {name: DEFAULT[name] for name in ("labels", "probing", "transfer", "statistics")}
     retrieval = {"sets": ["t"], "pool": 5, "distances": ["l2"], "offsets": ["none"]}
     return Params.model_validate(
         {
@@ -76,6 +80,7 @@ def make_params(**training):
             "corpora": {"t": corpus},
             "encoders": family,
             "retrieval": retrieval,
+            **unread,
         }
     )
 
