@@ -6,6 +6,9 @@ or tested, one target an example, as toolkits do that treat the encoder as a par
 milder peer keeps what it has encoded and does so once per target. Both encode in batches of like
 lengths, and train one module for all probes of the task: only the encoding differs.
 
+The peers' encoding is not run as often as they would: one pass over the targets is measured, and
+multiplied by tasks and passes.
+
 The text is drawn at random: about 17 words of three pieces a sentence, as in the Turkish treebank.
 
 Run: python benchmarks/probing.py [--sentences N]
