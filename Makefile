@@ -38,5 +38,7 @@ test: setup ## Run the tests; PYTEST_ARGS="-k coupling" for some of them
 lint: environment ## Check style, types and spelling
 	@ruff check . && ruff format --check . && mypy && codespell
 
-bench: setup ## Measure speed against peers, side by side
+bench: setup ## Measure speed, memory and start-up against peers and budgets, side by side; ends with a table
+	@rm -f benchmarks/results.json
 	@for script in benchmarks/*.py; do echo "$$script"; python "$$script"; done
+	@python benchmarks/support/results.py

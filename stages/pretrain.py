@@ -1,15 +1,24 @@
-"""Stage `pretrain_<family>`: train one cell. Arguments: family, run, seed."""
+"""Stage `pretrain_<family>`: train one cell. Arguments: family, run, seed.
+
+With TIEBENCH_PROCESSES=2, or started by `accelerate launch --num_processes 2`, two processes train
+it together.
+"""
 
 import sys
 
 from tiebench.settings import load_params
 from tiebench.stage import run_stage
+from tiebench.training.parallel import launch, processes_to_start
 from tiebench.training.pretrain import pretrain
 
 
 def main(family: str, run: str, seed: str) -> None:
-    """Train one cell."""
-    pretrain(load_params(), family, run, int(seed))
+    """Train one cell, here or in processes of its own."""
+    size = processes_to_start()
+    if size > 1:
+        launch(size, sys.argv)
+    else:
+        pretrain(load_params(), family, run, int(seed))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tiebench.errors import WriteError
+
 ROOT = Path(__file__).resolve().parents[1]
+OFFLINE = ROOT / "tests" / "offline"
+"""First on the path of every Python process of the tests: its `sitecustomize` refuses networks."""
+
+runpy.run_path(str(OFFLINE / "sitecustomize.py"))
+
+
+def offline_path(*folders: object) -> str:
+    """A PYTHONPATH of some folders, for processes that see no network."""
+    return os.pathsep.join(map(str, (OFFLINE, *folders)))
+
+
+os.environ["PYTHONPATH"] = offline_path(
+    *(x for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x not in ("", str(OFFLINE)))
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,7 +68,7 @@ class Tree:
             env={
                 **os.environ, **offline, "HF_HUB_OFFLINE": "1", "DVC_NO_ANALYTICS": "1",
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": str(self.root / "src"), "TIEBENCH_THREADS": "1", **environment,
+                "PYTHONPATH": offline_path(self.root / "src"), "TIEBENCH_THREADS": "1", **environment,
             },
         )  # fmt: skip
         assert (done.returncode != 0) == fails, (
@@ -67,6 +87,37 @@ class Tree:
         text = self.read(path)
         assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {path}"
         (self.root / path).write_text(text.replace(old, new), "utf-8")
+
+
+class FullDisk:
+    """A disk that has no room for a given file."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.patch, self.fsync = patch, os.fsync
+
+    def refuse(self, work: Callable[[], object], number: int) -> bool:
+        """Run `work`, which has no room for its file `number` from 1; whether it was refused."""
+        written = itertools.count(1)
+
+        def fsync(handle: int) -> None:
+            if next(written) == number:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.fsync(handle)
+
+        with self.patch.context() as patch:
+            patch.setattr(os, "fsync", fsync)
+            try:
+                work()
+            except WriteError as error:
+                assert "found No space left on device; expected room" in str(error)
+                return True
+        return False
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    """Refuses one file of a piece of work."""
+    return FullDisk(monkeypatch)
 
 
 @pytest.fixture

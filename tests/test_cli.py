@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from tests.model.native import make_run
 from tiebench.cli import main
 from tiebench.explain import explain
+from tiebench.model import export
 from tiebench.prune import strays
 from tiebench.settings import load_params
 
@@ -84,3 +86,31 @@ def test_prune_removes_a_link_and_not_what_it_leads_to(tree) -> None:
     (tree.root / "data" / "linked").symlink_to(tree.root / "mine")
     assert main(["prune", "--yes"]) == 0
     assert (tree.root / "mine").is_dir() and not (tree.root / "data" / "linked").is_symlink()
+
+
+def test_a_run_is_exported_and_imported(tree, monkeypatch, capsys) -> None:
+    make_run(tree.root / "runs/small/encoders/tied-s0", "esm")
+    monkeypatch.setattr(export, "differences", lambda *arguments: {"logits": 2.5e-7})
+    assert main(["export", "tied-s0", "native"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "EsmForMaskedLM, 27,512 parameters, in native", "largest difference in logits: 2.5e-07",
+    ]  # fmt: skip
+    assert said[2].startswith("note: the epsilon of the head's norm")
+    assert main(["import", "native", "models/again"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "EsmForMaskedLM, 27,512 parameters, in models/again",
+        "tables: one table in the file; tie_word_embeddings says true",
+    ]  # fmt: skip
+    assert said[2].startswith("note: not read") and len(said) == 4
+    first, again = (
+        (tree.root / x / "model.safetensors").read_bytes()
+        for x in ("runs/small/encoders/tied-s0", "models/again")
+    )
+    assert first == again
+    for command in (["export", "tied-s0", "native"], ["import", "native", "models/again"]):
+        assert main(command) == 1
+        assert "found a folder that is not empty" in capsys.readouterr().err
+    assert main(["import", "nowhere", "other"]) == 1
+    assert "nowhere: found no such folder" in capsys.readouterr().err

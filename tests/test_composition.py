@@ -8,10 +8,11 @@ import pytest
 
 from tests.conftest import ROOT
 from tiebench import composition
+from tiebench.checks import check
 from tiebench.composition import Change, changes, compose, flatten, guard, parse, recompose
 from tiebench.errors import SettingsError
 from tiebench.schema import validate
-from tiebench.settings import Params, check
+from tiebench.settings import Params
 
 CONF = ROOT / "conf"
 SIZES = sorted(path.stem for path in (CONF / "size").glob("*.yaml"))

@@ -10,10 +10,14 @@ import csv
 import json
 import re
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Tree, copy_tree
+from tests.foreign import write_bert, write_llama
+from tiebench.digests import BOUNDARIES, DISTRIBUTIONS, NOT_DIGESTED, WITHOUT_EFFECT
 
 RUNS = ("tied", "untied", "narrow_input_wide_output", "untrained", "untrained_narrow_input")
 MATCHED = ("tied_equal_pretraining", "narrow_input_wide_output_equal_fine_tuning")
@@ -36,6 +40,10 @@ FEW = (
 LEFT = (("tied", "untrained"), (0,))
 """The runs and seeds that FEW leaves."""
 LAST = {"score", "report"}
+STAGES = sorted({x.stem for x in (ROOT / "stages").glob("*.py")} - NOT_DIGESTED - {"import_model"})
+"""The scripts that the micro size runs, which has no model from elsewhere."""
+IMPORTS = ".scratch/imports"
+"""Where the runs of the first test write what they imported (tests/offline/imports.py)."""
 
 
 def cells(*tasks: str, runs=RUNS, seeds=SEEDS, data: str = "") -> set[str]:
@@ -69,9 +77,9 @@ def executed(said: str) -> set[str]:
     return set(re.findall(r"^Running stage '(.+)':$", said, re.M)) - {"settings", "code"}
 
 
-def repro(copy: Tree, *arguments: str) -> tuple[set[str], str]:
+def repro(copy: Tree, *arguments: str, **environment: str) -> tuple[set[str], str]:
     """Run `dvc repro`; the stages that it executed, and its output."""
-    said = copy.run("dvc", "repro", *arguments)
+    said = copy.run("dvc", "repro", *arguments, **environment)
     return executed(said), said
 
 
@@ -117,7 +125,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 
 def test_the_whole_pipeline_runs_offline_from_nothing(copy: Tree) -> None:
-    ran, said = repro(copy)
+    (copy.root / IMPORTS).mkdir(parents=True)
+    ran, said = repro(copy, TESTS_RECORD_IMPORTS=str(copy.root / IMPORTS))
     assert ran == every(*DATA) | LAST | {
         "prepare@home", "labels@turkish_treebanks", "labels@home_purposes", "accounting",
     }  # fmt: skip
@@ -134,6 +143,40 @@ def test_a_second_time_nothing_runs(copy: Tree) -> None:
     assert "Data and pipelines are up to date" in repro(copy)[1]
     assert copy.run("dvc", "status").strip() == "Data and pipelines are up to date."
     assert copy.tiebench("plan").strip().endswith("In all: nothing to run.")
+
+
+def reached(edges: dict[str, set[str]], boundaries: frozenset[str]) -> tuple[set[str], set[str]]:
+    """Ours, and the libraries, that a script came to import without passing a boundary."""
+    ours: set[str] = set()
+    libraries: set[str] = set()
+    waiting = list(edges["__main__"])
+    while waiting:
+        name = waiting.pop()
+        if name.partition(".")[0] != "tiebench":
+            libraries.add(name.partition(".")[0])
+        elif name not in ours | boundaries:
+            ours.add(name)
+            waiting += [name.rpartition(".")[0], *edges.get(name, [])] if "." in name else []
+    return ours, libraries
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_a_stage_imports_is_in_its_code(copy: Tree, stage: str) -> None:
+    """What its runs imported in the first test, lazily or not, without passing a boundary."""
+    edges: dict[str, set[str]] = {}
+    for path in (copy.root / IMPORTS).glob(f"{stage}-*.json"):
+        for name, names in json.loads(path.read_text()).items():
+            edges.setdefault(name, set()).update(names)
+    boundaries = frozenset({"tiebench.digests"}) if stage == "settings" else BOUNDARIES
+    ours, libraries = reached(edges, boundaries)
+    lines = copy.read(f"code/{stage}.txt").splitlines()
+    files = {Path(line.split("  ")[1]).with_suffix("") for line in lines if "  " in line}
+    modules = {".".join(x.parts[1:]).removesuffix(".__init__") for x in files}
+    assert len(ours) > 5
+    assert ours <= modules
+    pinned = {line.partition("==")[0].lower() for line in lines if "==" in line}
+    third = libraries - sys.stdlib_module_names - WITHOUT_EFFECT
+    assert {DISTRIBUTIONS.get(x, x).replace("_", "-") for x in third} <= pinned
 
 
 def test_metrics_and_plots_are_declared(copy: Tree) -> None:
@@ -274,3 +317,24 @@ def test_readme_adds_a_corpus(copy: Tree) -> None:
 def test_readme_adds_a_task(copy: Tree) -> None:
     assert snippet(copy, "add-task") == cells("retrieval", seeds=[0]) | LAST
     assert {(x["distance"], x["offset"]) for x in table(copy, "retrieval")} == {("cosine", "none")}
+
+
+def test_imported_models_are_evaluated_beside_the_runs(copy: Tree) -> None:
+    write_bert(copy.root / "external" / "tiny_bert")
+    write_llama(copy.root / "external" / "tiny_llama")
+    models = ("bert", "llama")
+    chosen = [f"+imported.models.{x}.folder=tiny_{x}" for x in models]
+    copy.tiebench("params", "size=micro", *FEW, *chosen)
+    evaluated = {
+        f"{task}_imported@{DATA[task]}-{model}-0" for task in EVALUATIONS for model in models
+    }
+    ran, said = repro(copy)
+    assert ran == {f"imported@{model}" for model in models} | evaluated | LAST
+    assert "Imported models take longer the larger they are" in said
+    for name in EVALUATIONS:
+        held = {(x["family"], x["run"]) for x in table(copy, name)}
+        assert held == {("encoders", x) for x in LEFT[0]} | {("imported", x) for x in models}
+    assert [x["architecture"] for x in table(copy, "imported")] == [
+        "BertForMaskedLM", "LlamaForCausalLM",
+    ]  # fmt: skip
+    assert 'id="imported"' in copy.read("reports/micro/index.html")

@@ -9,10 +9,11 @@ import pytest
 
 from tests.conftest import ROOT
 from tiebench import settings
+from tiebench.checks import check, check_folders
 from tiebench.composition import compose, parse
 from tiebench.errors import SettingsError
 from tiebench.schema import validate
-from tiebench.settings import Params, check, check_folders, families, load_params
+from tiebench.settings import Params, families, load_params
 
 DEFAULT = parse(compose(conf=ROOT / "conf")[0])
 
@@ -55,6 +56,12 @@ def changed(key: str, value: Any) -> dict[str, Any]:
         ("encoders.runs.tied.body", {"maximum_length": 32}, "encoders.runs.tied: training.sequence_length", "at most"),
         ("encoders.runs.narrow_input_wide_output.coupling.transform", [{"kind": "gelu"}],
          "encoders.runs.narrow_input_wide_output.coupling.transform", "ends at the output table's width"),
+        ("imported.models", {"tied": {"folder": "x"}}, "imported.models.tied", "name of a run of encoders"),
+        ("imported.models", {"a-b": {"folder": "x"}}, "imported.models.a-b", "pattern"),
+        ("imported.models", {"bert": {"folder": "../x"}}, "imported.models.bert.folder", "inside external/"),
+        ("imported.models", {"bert": {}}, "imported.models.bert.folder", "nothing"),
+        ("imported.seeds", [0, 0], "imported.seeds", "distinct"),
+        ("imported.learning_rates", [0.0], "imported.learning_rates.0", "greater than 0"),
         ("retrieval.sets", ["hose"], "retrieval.sets", "some of home"),
         ("retrieval.sets", ["home", "home"], "retrieval.sets", "distinct"),
         ("retrieval.pool", 100_000, "retrieval.pool", "heldout.sentences"),
@@ -127,6 +134,17 @@ def test_a_missing_folder_is_named_with_the_command_that_links_it(tmp_path) -> N
         check_folders(params, tmp_path)
     assert caught.value.subject == "corpora.home.source.folder"
     (tmp_path / "external" / "texts").mkdir(parents=True)
+    check_folders(params, tmp_path)
+
+
+def test_a_missing_checkpoint_is_named_with_the_command_that_links_it(tmp_path) -> None:
+    params = check(validate(Params, changed("imported.models", {"bert": {"folder": "a/bert"}})))
+    with pytest.raises(
+        SettingsError, match="ln -s /path/to/a/bert external/a/bert, or leave the model out"
+    ) as caught:
+        check_folders(params, tmp_path)
+    assert caught.value.subject == "imported.models.bert.folder"
+    (tmp_path / "external" / "a" / "bert").mkdir(parents=True)
     check_folders(params, tmp_path)
 
 

@@ -112,13 +112,19 @@ def test_make_names_a_missing_python(tree: Tree) -> None:
     assert "error: no python3.11-nowhere found" in said
 
 
+def lock(note: str) -> str:
+    """A dvc.lock that is whole and says something."""
+    return f"{{schema: '2.0', stages: {{}}}} # {note}\n"
+
+
 @pytest.fixture
 def checkout(tree: Tree) -> Tree:
     """A copy in which `dvc repro` only notes that it was called."""
     fake = tree.root / "fake"
     fake.mkdir()
     (fake / "dvc").write_text(
-        '#!/bin/sh\nname=$(sed -n "s/^name: //p" params.yaml)\nmkdir -p "reports/$name"\necho "ran $name" > dvc.lock\n'
+        '#!/bin/sh\nname=$(sed -n "s/^name: //p" params.yaml)\nmkdir -p "reports/$name"\n'
+        f'echo "{lock("ran $name").strip()}" > dvc.lock\n'
     )
     (fake / "tiebench").write_text(
         f'#!/bin/sh\n[ "$1" = plan ] || exec "{sys.executable}" -m tiebench "$@"\n'
@@ -137,14 +143,14 @@ def test_repro_keeps_what_a_report_came_from(checkout: Tree) -> None:
     before = checkout.read("params.yaml")
     assert "The report: reports/small/index.html" in repro(checkout)
     assert checkout.read("reports/small/params.yaml") == checkout.read("params.yaml") == before
-    assert checkout.read("reports/small/dvc.lock") == "ran small\n"
+    assert checkout.read("reports/small/dvc.lock") == lock("ran small")
 
 
 def test_a_size_is_composed_and_there_is_a_way_back(checkout: Tree) -> None:
     before = checkout.read("params.yaml")
     said = repro(checkout, SIZE="micro")
     assert "retrieval.pool: 1000 -> 40" in said
-    assert checkout.read("reports/micro/dvc.lock") == "ran micro\n"
+    assert checkout.read("reports/micro/dvc.lock") == lock("ran micro")
     back = re.search(r"The way back to the settings so far: (.+)", said)
     assert back is not None
     repro(checkout, SIZE="micro")
@@ -167,22 +173,22 @@ def test_a_size_does_not_overwrite_hand_edits(checkout: Tree) -> None:
 def test_a_committed_report_is_put_in_place(checkout: Tree) -> None:
     repro(checkout, SIZE="micro")
     said = repro(checkout, SIZE="small")
-    assert checkout.read("reports/small/dvc.lock") == "ran small\n"
-    (checkout.root / "reports/micro/dvc.lock").write_text("from the report\n")
+    assert checkout.read("reports/small/dvc.lock") == lock("ran small")
+    (checkout.root / "reports/micro/dvc.lock").write_text(lock("from the report"))
     said = repro(checkout, REPORT="micro")
     assert "The way back to the settings so far:" in said
     assert checkout.read("params.yaml") == checkout.read("reports/micro/params.yaml")
-    assert checkout.read(".scratch/before/dvc.lock") == "ran small\n"
+    assert checkout.read(".scratch/before/dvc.lock") == lock("ran small")
     assert "reports/nowhere holds no params.yaml" in repro(checkout, fails=True, REPORT="nowhere")
     assert "give one of the two" in repro(checkout, fails=True, REPORT="micro", SIZE="small")
 
 
 def test_a_report_with_the_same_settings_still_brings_its_lock(checkout: Tree) -> None:
     repro(checkout)
-    (checkout.root / "reports/small/dvc.lock").write_text("from the report\n")
+    (checkout.root / "reports/small/dvc.lock").write_text(lock("from the report"))
     said = repro(checkout, REPORT="small")
     assert "The way back" in said
-    assert checkout.read(".scratch/before/dvc.lock") == "ran small\n"
+    assert checkout.read(".scratch/before/dvc.lock") == lock("ran small")
 
 
 def test_recorded_choices_are_not_lost_without_a_way_back(checkout: Tree) -> None:

@@ -1,11 +1,17 @@
 """Stage scripts: what a user can mend is one line, anything else stays a traceback."""
 
 import errno
+import os
+import subprocess
+import sys
 
+import psutil
 import pytest
 
-from tiebench.errors import DataError
-from tiebench.stage import run_stage
+from tiebench import stage as module
+from tiebench.errors import DataError, LostError
+from tiebench.lifeline import STAGE, _is_stranger
+from tiebench.stage import LAUNCHER, LOST, WORKER, run_stage
 
 
 def raising(error):
@@ -27,3 +33,84 @@ def test_a_full_disk_is_named():
 def test_a_defect_is_not_hidden(error):
     with pytest.raises(type(error)):
         run_stage(raising, error)
+
+
+def as_worker(monkeypatch, rank):
+    """As one of two workers that this process' parent has started."""
+    for name, value in zip(WORKER, (rank, rank, 2, 2), strict=True):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv(LAUNCHER, str(os.getppid()))
+    monkeypatch.setattr(module, "end_with_parent", lambda: None)
+    monkeypatch.setattr(module, "OTHERS_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_leaves_it_to_the_launcher_to_say_which_other_ended(monkeypatch, rank):
+    error = {"found": "this", "expected": "that", "mend": "so"}
+    as_worker(monkeypatch, rank)
+    with pytest.raises(SystemExit) as left:
+        run_stage(raising, LostError("another", **error))
+    assert left.value.code == LOST
+    with pytest.raises(SystemExit, match="error: file: found this"):
+        run_stage(raising, DataError("file", **error))
+    monkeypatch.delenv(LAUNCHER)
+    with pytest.raises(SystemExit, match="error: another: found this"):
+        run_stage(raising, LostError("another", **error))
+
+
+def test_a_worker_whose_launcher_is_gone_does_not_start(monkeypatch):
+    as_worker(monkeypatch, 0)
+    monkeypatch.setenv(LAUNCHER, "1")
+    with pytest.raises(SystemExit):
+        run_stage(raising, AssertionError())
+
+
+WORK = """
+import time
+from tiebench.stage import run_stage
+run_stage(lambda: (print("at work", flush=True), time.sleep(600)))
+"""
+START = """
+import os, subprocess, sys
+subprocess.run(sys.argv[1:], env={**os.environ, **dict.fromkeys(%s, "a")})
+"""
+"""What DVC does: a command, with the stage's name in its environment."""
+
+
+def start(folder, command, names):
+    """A process that starts a command, which starts a stage; and what is below it, once at work."""
+    (folder / "work.py").write_text(WORK)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", START % names, *command], cwd=folder, stdout=subprocess.PIPE, text=True,
+        env={x: y for x, y in os.environ.items() if x != STAGE},
+    )  # fmt: skip
+    assert parent.stdout.readline() == "at work\n"
+    return parent, psutil.Process(parent.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize(("shells", "killed"), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)])
+def test_a_stage_ends_with_dvc_and_with_each_shell_between(tmp_path, shells, killed):
+    command = [sys.executable, "work.py"]
+    for _ in range(shells):  # none that replaces itself by the command
+        command = ["/bin/sh", "-c", '"$@"; exit', "sh", *command]
+    dvc, below = start(tmp_path, command, [STAGE])
+    chain = [psutil.Process(dvc.pid), *below]
+    assert len(chain) == shells + 2
+    chain[killed].kill()
+    assert psutil.wait_procs(chain[-1:], timeout=60)[1] == []
+    dvc.communicate()
+
+
+def test_without_dvc_a_stage_outlives_its_parent(tmp_path):
+    parent, (work,) = start(tmp_path, [sys.executable, "work.py"], [])
+    parent.kill()
+    parent.wait()
+    assert work.is_running() and work.ppid() != parent.pid
+    work.kill()
+    parent.communicate()
+
+
+def test_who_is_no_parent_of_its_own():
+    assert not _is_stranger(os.getpid())
+    if os.getsid(1) != os.getsid(0):
+        assert _is_stranger(1)

@@ -1,4 +1,4 @@
-"""The command line: `tiebench params|plan|fetch|prune`."""
+"""The command line: `tiebench params|plan|fetch|prune|mend|export|import`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tiebench.errors import TiebenchError
 
@@ -66,12 +67,38 @@ def _parser() -> argparse.ArgumentParser:
         "--other-reports", action="store_true", help="also those of reports with another name"
     )
     prune.set_defaults(run=_prune)
+
+    mend = commands.add_parser("mend", help="put right what a killed DVC left damaged (dvc.lock)")
+    mend.set_defaults(run=_mend)
+
+    export = commands.add_parser(
+        "export",
+        help="write a run as a checkpoint of transformers",
+        description="Write a run as a checkpoint that transformers loads, and compare the two: "
+        "logits and the states of every layer on random tokens.",
+    )
+    export.add_argument("model", metavar="RUN", help="a model folder, or a run and seed: tied-s0")
+    export.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder")
+    export.set_defaults(run=_export)
+
+    importing = commands.add_parser(
+        "import",
+        help="read a checkpoint of transformers into a model folder",
+        description="Read a checkpoint of transformers (safetensors only) into a model folder of "
+        "this package. Its tie is taken from its tensors and its config.json together.",
+    )
+    importing.add_argument(
+        "source", metavar="SOURCE", help="a folder, or a repository in the local Hugging Face cache"
+    )
+    importing.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder")
+    importing.set_defaults(run=_import)
     return parser
 
 
 def _params(options: argparse.Namespace) -> int:
     from tiebench import composition
 
+    _say_mended()
     if options.overrides and (options.check or options.keep or options.explain):
         print("error: KEY=VALUE goes without --check, --keep and --explain", file=sys.stderr)
         return 2
@@ -103,6 +130,7 @@ def _plan(options: argparse.Namespace) -> int:
     from tiebench.plan import describe_plan
     from tiebench.settings import load_params
 
+    _say_mended()
     print(describe_plan(load_params()))
     return 0
 
@@ -128,4 +156,44 @@ def _prune(options: argparse.Namespace) -> int:
         remove(found)
     word = "removed" if options.yes else "to remove with --yes"
     print(f"{len(found)} folders {word}")
+    return 0
+
+
+def _mend(options: argparse.Namespace) -> int:
+    if not _say_mended():
+        print("nothing to mend")
+    return 0
+
+
+def _say_mended() -> bool:
+    from tiebench.mending import mend
+
+    done = mend()
+    for line in done:
+        print(f"note: {line}", file=sys.stderr)
+    return bool(done)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from tiebench.model.export import export_run, resolve_run
+
+    exported = export_run(resolve_run(options.model), options.folder)
+    print(f"{exported.architecture}, {exported.parameters:,} parameters, in {options.folder}")
+    for name, difference in exported.differences.items():
+        print(f"largest difference in {name}: {difference:.2g}")
+    for note in exported.notes:
+        print(f"note: {note}")
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from tiebench.model.exchange import check_empty, import_checkpoint, source_folder
+
+    check_empty(options.folder)
+    said = import_checkpoint(source_folder(options.source), options.folder.resolve())
+    count, tie = said["parameters"]["pretraining"], said["tie"]
+    print(f"{said['architecture']}, {count:,} parameters, in {options.folder}")
+    print(f"tables: {tie['tensors']} in the file; tie_word_embeddings says {tie['config']}")
+    for note in said["notes"]:
+        print(f"note: {note}")
     return 0

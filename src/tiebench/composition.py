@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiebench.checks import check, check_folders
 from tiebench.errors import SettingsError
 from tiebench.files import write_text
 from tiebench.paths import PARAMS
 from tiebench.schema import validate
-from tiebench.settings import Params, check, check_folders, load_params, read_params
+from tiebench.settings import Params, load_params, read_params
 
 CONF, LOCK, PASSED = Path("conf"), Path("conf.lock.yaml"), Path("settings.ok")
 ABSENT = "(none)"

@@ -31,8 +31,9 @@ BOUNDARIES = frozenset({"tiebench.settings", "tiebench.digests"})
 all sections: following it would let a change for one task rerun every other. The values reach a
 stage as DVC parameters, and what a section's settings do to them is in the section's own module
 (`tiebench.training.settings`), which the stage's code imports itself."""
-WITHOUT_EFFECT = frozenset({"omegaconf", "pydantic", "tqdm"})
-"""Libraries that read settings or show progress: another version changes no result."""
+WITHOUT_EFFECT = frozenset({"omegaconf", "psutil", "pydantic", "tqdm"})
+"""Libraries that read settings, watch processes or show progress: another version changes no
+result."""
 DISTRIBUTIONS = {"hydra": "hydra-core", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 """Import names that differ from the name in requirements.lock."""
 DATA = frozenset({".yaml", ".json", ".html", ".css", ".mplstyle"})

@@ -43,3 +43,7 @@ class WriteError(TiebenchError):
 
 class BusyError(TiebenchError):
     """Another process is at work on the same output."""
+
+
+class LostError(TiebenchError):
+    """Another process of those that train one model together has ended."""

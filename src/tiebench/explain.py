@@ -18,7 +18,8 @@ def explain(cls: type[Settings] = Params) -> str:
 def _keys(cls: type[Settings], prefix: str) -> Iterator[str]:
     for name, field in cls.model_fields.items():
         key = f"{prefix}{name}"
-        default = "" if field.is_required() else f" = {_shown(field.get_default())}"
+        held = field.get_default()
+        default = "" if field.is_required() or isinstance(held, Settings) else f" = {_shown(held)}"
         yield f"{key}: {_type(field.annotation)}{default}"
         if field.description:
             yield from (f"    {line.strip()}" for line in field.description.splitlines())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
-import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tiebench.errors import BusyError, DataError, WriteError
 
@@ -23,22 +24,63 @@ UNWRITABLE = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and move it there when the block succeeds.
 
-    A kill, a full disk or an error leaves what was there before.
+    A kill, a full disk or an error leaves what was there before. A kill also leaves the temporary
+    file, which the next process to write the same path removes.
 
     Raises:
         WriteError: no room, or no permission.
     """
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with _writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _sweep(path)
+            temporary.touch()
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `folder`, which takes its place when the block succeeds.
+
+    What a kill leaves beside it is put right by the next call: `folder` is then what it was before,
+    or what the block wrote. One process at a time (`holding`).
+
+    Raises:
+        WriteError: no room, or no permission.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    before = folder.with_name(f".{folder.name}.before.partial")
+    with _writing(folder):
+        if before.exists() and not folder.exists():  # killed between the two moves below
+            before.rename(folder)
+        for left in (partial, before):
+            if left.exists():
+                shutil.rmtree(left)
+        partial.mkdir(parents=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        yield partial
+        with _writing(folder):
+            if folder.exists():
+                folder.rename(before)
+            partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say with its path what keeps something from being written."""
+    try:
+        yield
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
@@ -49,23 +91,25 @@ def replacing(path: Path) -> Iterator[Path]:
             mend="free space or make the folder writable, then run the command again; what was "
             "there before is kept",
         ) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`, which takes its place when the block succeeds."""
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+def _sweep(path: Path) -> None:
+    """Remove temporary files of `path` whose process is gone; this one's number may be reused."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        pid = left.name.split(".")[-2]
+        if pid.isdecimal() and (int(pid) == os.getpid() or not is_alive(int(pid))):
+            left.unlink(missing_ok=True)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine has this number."""
     try:
-        yield partial
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 @contextmanager
@@ -74,23 +118,41 @@ def holding(lock: Path, subject: str) -> Iterator[None]:
 
     Raises:
         BusyError: another process holds it; the error names its pid.
+        WriteError: no room, or no permission.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a+") as file:
+    with _writing(lock):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a+")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
             raise BusyError(
                 subject,
-                found=f"process {file.read().strip() or 'unknown'} at work on it ({lock} is held)",
+                found=f"{_holder(file)} at work on it ({lock} is held)",
                 expected="one process at a time",
                 mend="wait for it to end, or stop it (`kill PID`); what it saved is kept",
             ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        with _writing(lock):
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
         yield
+
+
+def _holder(file: IO[str]) -> str:
+    """The process that holds a lock file, in words.
+
+    Between taking the lock and writing its number, the file still has that of the one before: a
+    number that no process has is waited out.
+    """
+    for _ in range(20):
+        file.seek(0)
+        pid = file.read().strip()
+        if pid.isdecimal() and is_alive(int(pid)):
+            return f"process {pid}"
+        time.sleep(0.01)
+    return "another process"
 
 
 def write_text(path: Path, text: str) -> None:

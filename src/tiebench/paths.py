@@ -8,6 +8,8 @@ from pathlib import Path
 PARAMS = Path("params.yaml")
 SCRATCH = Path(".scratch")
 EXTERNAL = Path("external")
+IMPORTED = "imported"
+"""The section of params.yaml that names imported models; they stand where a family of runs does."""
 
 
 def corpus_folder(corpus: str) -> Path:
@@ -26,8 +28,8 @@ def cell_name(run: str, seed: int) -> str:
 
 
 def run_folder(name: str, family: str, run: str, seed: int) -> Path:
-    """A pretrained model with its training record."""
-    return Path("runs") / name / family / cell_name(run, seed)
+    """A pretrained model with its training record; an imported one is the same for all seeds."""
+    return Path("runs") / name / family / (run if family == IMPORTED else cell_name(run, seed))
 
 
 def evaluation_folder(name: str, task: str) -> Path:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiebench.digests import digest_text
 from tiebench.files import read_json
-from tiebench.paths import log_folder
+from tiebench.paths import IMPORTED, log_folder
 from tiebench.settings import Params, families
 from tiebench.training.flops import training_flops
 
@@ -87,6 +87,8 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
             shown = "; ".join(reasons[:4]) + ("; ..." if len(reasons) > 4 else "")
             line += f", about {_duration(seconds)} ({shown})"
         lines.append(line)
+    if any(cell.stage.endswith(IMPORTED) and cell.reasons for cell in cells):
+        lines.append("  Imported models take longer the larger they are: more than is said here.")
     if rate is not None:
         lines.append(f"  Training is estimated at {rate / 1e9:,.1f} GFLOP/s on this machine.")
     lines.append(f"  In all: about {_duration(total)}." if total else "  In all: nothing to run.")

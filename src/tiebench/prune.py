@@ -1,14 +1,15 @@
-"""Outputs on disk that params.yaml no longer names: dropped runs, seeds, sets and corpora."""
+"""Outputs on disk that params.yaml no longer names: dropped runs, models, seeds, sets, corpora."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from tiebench.evaluation.cells import EVALUATED, cells
+from tiebench.evaluation.cells import cells, evaluations, imported_cells
 from tiebench.paths import corpus_folder, evaluation_folder, labels_folder
-from tiebench.settings import Params, evaluations
+from tiebench.settings import Params
 
 
 def strays(params: Params, *, other_reports: bool = False) -> list[Path]:
@@ -41,11 +42,10 @@ def _named(params: Params) -> Iterator[Path]:
     yield from map(corpus_folder, params.corpora)
     yield from map(labels_folder, params.labels)
     yield evaluation_folder(params.name, "accounting")
-    for cell in cells(params):
+    for cell in chain(cells(params), imported_cells(params)):
         yield cell.folder
-        if cell.family in EVALUATED:
-            for task, data in evaluations(params):
-                yield cell.outcomes(task, data).parent
+        for task, data in evaluations(params, cell):
+            yield cell.outcomes(task, data).parent
 
 
 def _unnamed(group: Path, named: set[Path]) -> list[Path]:

@@ -1,11 +1,14 @@
-"""How the work is executed: device and threads. They change speed, never results beyond rounding.
+"""How the work is executed: device, threads, processes. They change speed, never results beyond
+rounding.
 
-Read from the environment and never from params.yaml: `TIEBENCH_DEVICE` (`cpu`, `cuda`) and
-`TIEBENCH_THREADS`.
+Read from the environment and never from params.yaml: `TIEBENCH_DEVICE` (`cpu`, `cuda`),
+`TIEBENCH_THREADS` (of each process), `TIEBENCH_PROCESSES` (that train one model together) and
+`TIEBENCH_CHECKPOINT_SECONDS`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -13,23 +16,25 @@ import torch
 
 from tiebench.errors import SettingsError
 
+CHECKPOINT_SECONDS = 30.0
+"""Time between checkpoints, unless the environment says another."""
 
-def prepare_runtime() -> torch.device:
+
+def prepare_runtime(local: int = 0, beside: int = 1) -> torch.device:
     """Set threads and deterministic kernels, and return the device.
+
+    Args:
+        local: number of this process among those of this machine that work together.
+        beside: how many these are. Each takes its share of the cores, and a CUDA device of its own.
 
     Raises:
         SettingsError: an environment variable that names no device or thread count.
     """
-    threads = os.environ.get("TIEBENCH_THREADS")
+    threads = _count("TIEBENCH_THREADS", "the number of cores to use")
     if threads is not None:
-        if not threads.isdecimal() or threads == "0":
-            raise SettingsError(
-                "TIEBENCH_THREADS",
-                found=repr(threads),
-                expected="a whole number above 0",
-                mend="unset it or set the number of cores to use",
-            )
-        torch.set_num_threads(int(threads))
+        torch.set_num_threads(threads)
+    elif beside > 1 and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // beside))
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # As use_deterministic_algorithms(True), which also imports the compiler: 1.4 s a process.
     torch.set_deterministic_debug_mode("error")
@@ -41,7 +46,64 @@ def prepare_runtime() -> torch.device:
             expected="cpu, or cuda on a machine that has it",
             mend="unset it to compute on the CPU",
         )
-    return torch.device(name)
+    if name == "cpu" or beside == 1:
+        return torch.device(name)
+    if beside > torch.cuda.device_count():
+        raise SettingsError(
+            "TIEBENCH_PROCESSES",
+            found=f"{beside} processes and {torch.cuda.device_count()} CUDA devices",
+            expected="at most one process for each",
+            mend="start fewer processes",
+        )
+    torch.cuda.set_device(local)
+    return torch.device(name, local)
+
+
+def wanted_processes() -> int | None:
+    """How many processes train a model together, by the environment; None where it does not say.
+
+    Raises:
+        SettingsError: no whole number above 0.
+    """
+    return _count("TIEBENCH_PROCESSES", "the number of processes that train a model")
+
+
+def checkpoint_seconds() -> float:
+    """Time between checkpoints; when one is written changes no result.
+
+    Raises:
+        SettingsError: no number of seconds.
+    """
+    name = "TIEBENCH_CHECKPOINT_SECONDS"
+    given = os.environ.get(name)
+    if given is None:
+        return CHECKPOINT_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise SettingsError(
+            name,
+            found=repr(given),
+            expected="a number of seconds, 0 (after every update) or above",
+            mend=f"unset it for {CHECKPOINT_SECONDS:g} seconds",
+        )
+    return seconds
+
+
+def _count(name: str, meaning: str) -> int | None:
+    given = os.environ.get(name)
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdecimal()) or int(given) == 0:
+        raise SettingsError(
+            name,
+            found=repr(given),
+            expected="a whole number above 0",
+            mend=f"unset it or set {meaning}",
+        )
+    return int(given)
 
 
 def describe_runtime(device: torch.device) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The whole of params.yaml as one typed schema, and what no single section of it can see.
+"""The whole of params.yaml as one typed schema, and look-ups in it.
 
 Code digests stop at this module: it names every section, so that following it would make each
 stage depend on all settings. What shapes a result lives in the settings modules of the sections,
@@ -14,18 +14,15 @@ from pydantic import Field
 
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
+from tiebench.evaluation.imported_settings import ImportedSettings
 from tiebench.evaluation.probing_settings import ProbingSettings
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.evaluation.transfer_settings import TransferSettings
-from tiebench.labels.settings import Labels, TreebankSettings
-from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
-from tiebench.paths import EXTERNAL, PARAMS
+from tiebench.labels.settings import Labels
+from tiebench.paths import IMPORTED, PARAMS
 from tiebench.schema import Name, Settings, validate
-from tiebench.sources.settings import LABELLED_TASKS, LocalSource
 from tiebench.training.settings import FamilySettings as FamilySettings
-
-RECOMPOSE = "edit conf/ and run `tiebench params`, or edit params.yaml"
 
 
 class Params(Settings):
@@ -39,6 +36,8 @@ class Params(Settings):
     """By name: the texts that are trained on or searched."""
     encoders: FamilySettings
     """Masked language models."""
+    imported: ImportedSettings = ImportedSettings()
+    """Models that were trained elsewhere."""
     retrieval: RetrievalSettings
     """Nearest-neighbour translation."""
     labels: dict[Name, Labels]
@@ -57,6 +56,8 @@ def load_params(path: Path = PARAMS) -> Params:
     Raises:
         SettingsError: the key, what was found, what is expected, and the mend.
     """
+    from tiebench.checks import check  # which reads the schema of this module
+
     return check(validate(Params, read_params(path)))
 
 
@@ -108,239 +109,20 @@ def families(params: Params) -> dict[str, FamilySettings]:
     return {name: x for name, x in values.items() if isinstance(x, FamilySettings)}
 
 
-def evaluations(params: Params) -> list[tuple[str, str]]:
-    """The tasks that every evaluated cell runs, each with the corpus or label set it runs on."""
-    searched = [("retrieval", name) for name in params.retrieval.sets]
-    return [*searched, ("probing", params.probing.labels), ("transfer", params.transfer.labels)]
-
-
-def check(params: Params) -> Params:
-    """Check the references between sections, and each run's body and coupling together.
+def corpus_of(params: Params, family: str, run: str) -> str | None:
+    """The corpus that a run is trained on; None for an imported model, whose text is not known.
 
     Raises:
-        SettingsError: as `load_params`.
+        SettingsError: no such family, or no such run or model in it.
     """
-    for name, family in families(params).items():
-        _check_corpus(params, name, family.corpus)
-        _check_baseline(name, family)
-        _check_validations(params, name, family)
-        for run in family.all_runs:
-            _check_run(name, family, run)
-        for run in family.matched:
-            _check_match(params, name, family, run)
-    _check_retrieval(params)
-    _check_labels(params)
-    return params
-
-
-def check_folders(params: Params, root: Path = Path()) -> None:
-    """Check that the folders of local sources are there.
-
-    Apart from `check`, since a report is rebuilt from its tables on machines without the text.
-
-    Raises:
-        SettingsError: the folder that is missing and the command that links it.
-    """
-    corpora = {f"corpora.{name}": corpus.source for name, corpus in params.corpora.items()}
-    labels = {f"labels.{name}": held.source for name, held in params.labels.items()}
-    for key, source in (corpora | labels).items():
-        if isinstance(source, LocalSource) and not (root / EXTERNAL / source.folder).is_dir():
-            raise SettingsError(
-                f"{key}.source.folder",
-                found=f"no folder {EXTERNAL / source.folder}",
-                expected="the folder that holds the text, or a link to it",
-                mend=f"mkdir -p {EXTERNAL} && ln -s /path/to/{source.folder} "
-                f"{EXTERNAL / source.folder}, or choose another source",
-            )
-
-
-def _check_corpus(params: Params, family: str, corpus: str) -> None:
-    key = f"{family}.corpus"
-    if corpus not in params.corpora:
-        known = ", ".join(params.corpora)
-        raise SettingsError(key, found=repr(corpus), expected=f"one of {known}", mend=RECOMPOSE)
-    if params.corpora[corpus].tokenizer is None:
+    if family != IMPORTED:
+        return find_run(params, family, run).corpus
+    if run not in params.imported.models:
         raise SettingsError(
-            key,
-            found=f"{corpus!r}, which is for evaluation only (its tokenizer is null)",
-            expected="a corpus with a tokenizer",
-            mend=RECOMPOSE,
+            f"{IMPORTED}.models.{run}",
+            found="no such model",
+            expected=f"one of {', '.join(params.imported.models) or '(none)'}",
+            mend="name one of these, or add it with `tiebench params "
+            f"+{IMPORTED}.models.{run}.folder=FOLDER`",
         )
-
-
-def _check_baseline(name: str, family: FamilySettings) -> None:
-    trained = [run for run, held in family.runs.items() if held.trained]
-    if trained and family.baseline not in trained:
-        raise SettingsError(
-            f"{name}.baseline",
-            found=f"{family.baseline!r}, which is not trained",
-            expected=f"a trained run, one of {', '.join(trained)}",
-            mend=RECOMPOSE,
-        )
-
-
-def _check_validations(params: Params, name: str, family: FamilySettings) -> None:
-    """Whether a curve has flattened is read off the validations in its last part."""
-    share, training = params.statistics.flattened.share, family.training
-    most = max(1, int(share * training.steps / 2))
-    if training.validate_every > most or share * training.steps < 2:
-        raise SettingsError(
-            f"{name}.training.validate_every",
-            found=f"{training.validate_every}",
-            expected=f"at most {most}: two validations in the last {share:.0%} of "
-            f"{training.steps} steps",
-            mend="validate more often, train longer, or raise statistics.flattened.share",
-        )
-
-
-def _check_run(name: str, family: FamilySettings, run: str) -> None:
-    key, training = f"{name}.runs.{run}", family.training
-    try:
-        body = family.body_of(run)
-    except SettingsError as error:
-        raise error.below(name) from None
-    if body.causal != (training.objective == "causal"):
-        raise SettingsError(
-            f"{key}: body.causal",
-            found=f"{body.causal} with objective {training.objective}",
-            expected="true with objective causal, and false with masked",
-            mend=RECOMPOSE,
-        )
-    if training.sequence_length > body.maximum_length:
-        raise SettingsError(
-            f"{key}: training.sequence_length",
-            found=f"{training.sequence_length}",
-            expected=f"at most body.maximum_length ({body.maximum_length})",
-            mend=RECOMPOSE,
-        )
-    try:
-        family.all_runs[run].coupling.widths(body.width)
-    except SettingsError as error:
-        raise error.below(key) from None
-
-
-def _check_match(params: Params, name: str, family: FamilySettings, run: str) -> None:
-    """The counts are equal to MATCH_TOLERANCE; the error has the width that makes them so."""
-    from tiebench.analysis.counting import coupled_counts, matching_feedforward_width
-
-    key, held = f"{name}.matched.{run}", family.matched[run]
-    matches, trained = held.matches, [x for x in family.runs if family.runs[x].trained]
-    if matches.run not in trained:
-        raise SettingsError(
-            f"{key}.matches.run",
-            found=repr(matches.run),
-            expected=f"a trained run, one of {', '.join(trained)}",
-            mend=RECOMPOSE,
-        )
-    others = sorted(held.body.keys() - {"feedforward_width"})
-    alike = [x for x in trained if family.runs[x].coupling == held.coupling]
-    same = family.body_of(run) == family.body_of(matches.run)
-    if not held.trained or others or not alike or (same and matches.run in alike):
-        raise SettingsError(
-            key,
-            found=f"trained {held.trained}, body {held.body}, coupling {held.coupling.option}",
-            expected="a run that differs from a trained one of the family in "
-            "body.feedforward_width alone",
-            mend="give it the coupling of a trained run as it now is, value for value, and no "
-            "other key of the body",
-        )
-    tokenizer = params.corpora[family.corpus].tokenizer
-    assert tokenizer is not None, "checked before"
-
-    def count(body: BodySettings, of: str) -> int:
-        counts = coupled_counts(family.all_runs[of].coupling, body, tokenizer.vocabulary)
-        return counts.as_dict()[matches.parameters]
-
-    wanted, body = count(family.body_of(matches.run), matches.run), family.body_of(run)
-    found = count(body, run)
-    if not body.layers:
-        raise SettingsError(
-            f"{key}.body.kind",
-            found=body.kind,
-            expected="a Transformer, whose feed-forward width can be matched",
-            mend=f"leave the run out (`~{key}`)",
-        )
-    if abs(found - wanted) <= MATCH_TOLERANCE * wanted:
-        return
-    width = matching_feedforward_width(body, wanted - found)
-    raise SettingsError(
-        f"{key}.body.feedforward_width",
-        found=f"{body.feedforward_width}, with which it has {found:,} parameters in "
-        f"{matches.parameters.replace('_', '-')}",
-        expected=f"{wanted:,} as {matches.run} has, to {MATCH_TOLERANCE:.0%}",
-        mend=f"set it to {width}"
-        if width > 0
-        else "leave the run out (`~" + key + "`): a body "
-        "without any feed-forward parameters would still be larger",
-    )
-
-
-def _check_retrieval(params: Params) -> None:
-    retrieval = params.retrieval
-    for field in ("sets", "distances", "offsets"):
-        values = getattr(retrieval, field)
-        if len(set(values)) != len(values):
-            raise SettingsError(
-                f"retrieval.{field}", found=str(values), expected="distinct values", mend=RECOMPOSE
-            )
-    for corpus in retrieval.sets:
-        if corpus not in params.corpora:
-            found, expected = repr(corpus), f"some of {', '.join(params.corpora)}"
-            raise SettingsError("retrieval.sets", found=found, expected=expected, mend=RECOMPOSE)
-        heldout = params.corpora[corpus].heldout
-        if heldout is None:
-            raise SettingsError(
-                "retrieval.sets",
-                found=f"{corpus!r}, which sets no sentences aside (its heldout is null)",
-                expected="corpora with held-out sentences",
-                mend=RECOMPOSE,
-            )
-        if retrieval.pool > heldout.sentences:
-            raise SettingsError(
-                "retrieval.pool",
-                found=f"{retrieval.pool}",
-                expected=f"at most corpora.{corpus}.heldout.sentences ({heldout.sentences})",
-                mend=RECOMPOSE,
-            )
-
-
-def _check_labels(params: Params) -> None:
-    for section, kind in (("probing", "treebank"), ("transfer", "purposes")):
-        name = getattr(params, section).labels
-        known = [key for key, held in params.labels.items() if held.kind == kind]
-        if name not in known:
-            raise SettingsError(
-                f"{section}.labels",
-                found=repr(name),
-                expected=f"a label set of kind {kind}, one of: {', '.join(known) or '(none)'}",
-                mend=RECOMPOSE,
-            )
-    for section, field in (("probing", "tasks"), ("transfer", "learning_rates")):
-        values = getattr(getattr(params, section), field)
-        if len(set(values)) != len(values):
-            raise SettingsError(
-                f"{section}.{field}", found=str(values), expected="distinct values", mend=RECOMPOSE
-            )
-    treebank = params.labels[params.probing.labels]
-    assert isinstance(treebank, TreebankSettings), "checked above"
-    tasks = LABELLED_TASKS.get(treebank.source.format, ())
-    unknown = [task for task in params.probing.tasks if task not in tasks]
-    if unknown:
-        raise SettingsError(
-            "probing.tasks",
-            found=repr(unknown[0]),
-            expected=f"some of {', '.join(tasks) or '(none)'}, which format "
-            f"{treebank.source.format} has",
-            mend=RECOMPOSE,
-        )
-    for name, family in families(params).items():
-        for run in family.all_runs:
-            limit = family.body_of(run).maximum_length - 2
-            if treebank.maximum_bytes > limit:
-                raise SettingsError(
-                    f"labels.{params.probing.labels}.maximum_bytes",
-                    found=f"{treebank.maximum_bytes}",
-                    expected=f"at most {limit}: body.maximum_length of {name}.{run} less the two "
-                    "special tokens",
-                    mend=RECOMPOSE,
-                )
+    return None

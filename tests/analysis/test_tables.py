@@ -43,3 +43,6 @@ def test_missing_empty_and_ragged_tables_are_named(tmp_path: Path) -> None:
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n")
     with pytest.raises(DataError, match=r"line 3: found 1 cells; expected 2"):
         read_table(tmp_path / "ragged.csv", mend="run it")
+    (tmp_path / "bytes.csv").write_bytes(b"a,b\n1,\xff\n")
+    with pytest.raises(DataError, match=r"bytes\.csv: found a damaged file .*run it"):
+        read_table(tmp_path / "bytes.csv", mend="run it")

@@ -1,3 +1,4 @@
+import errno
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 from pyarrow import parquet
 
+from tests.conftest import FullDisk, offline_path
 from tiebench import paths
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import normalize
@@ -16,7 +18,7 @@ from tiebench.corpus.prepare import _repeats, prepare
 from tiebench.corpus.seen import digests, read_seen
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.corpus.tokens import read_tokens
-from tiebench.errors import DataError
+from tiebench.errors import DataError, WriteError
 from tiebench.schema import validate
 
 ROOT = Path(__file__).parents[2]
@@ -154,7 +156,7 @@ def test_twice_the_same_bytes(here: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", code, settings.model_dump_json()],
         check=True,
-        env={"PYTHONHASHSEED": "11", "PYTHONPATH": ":".join(sys.path), "HOME": str(here)},
+        env={"PYTHONHASHSEED": "11", "PYTHONPATH": offline_path(*sys.path), "HOME": str(here)},
     )
     assert contents(here / "data/test") == contents(here / "data/other")
 
@@ -179,6 +181,59 @@ def test_whole_or_not_at_all(here: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     prepare(corpus(heldout=None), folder)
     assert list(contents(folder)) == [name for name in before if "heldout" not in name]
     assert [path.name for path in (here / "data").iterdir()] == ["test"]
+
+
+def test_a_full_disk_keeps_what_was_there(here: Path, full_disk: FullDisk) -> None:
+    folder = here / "data/test"
+    prepare(corpus(), folder)
+    before = contents(here / "data")
+    other = corpus(seed=1)
+    for number in range(1, len(before) + 1):
+        assert full_disk.refuse(lambda: prepare(other, folder), number)
+        assert contents(here / "data") == before
+    assert not full_disk.refuse(lambda: prepare(other, folder), len(before) + 1)
+    assert contents(here / "data") != before
+
+
+@pytest.mark.parametrize("place", ["data", ".scratch"])
+def test_a_folder_that_cannot_be_written_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    mkdir = Path.mkdir
+
+    def refuse(self: Path, *arguments: Any, **named: Any) -> None:
+        if place in self.parts:
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        mkdir(self, *arguments, **named)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(WriteError, match=rf"{place}.*Permission denied.*make the folder writable"):
+        prepare(corpus(), Path("data/test"))
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "expected"),
+    [
+        ("", {}, r"corpus test: found 0 distinct sentences of 3 words.*expected 20"),
+        ("\n \n\u3000\n", {}, "found 0 distinct sentences"),
+        ("", {"heldout": None}, "corpus test, language en: found no string in the training part"),
+        ("", {"heldout": None, "parallel": False}, "found no string in the training part"),
+        ("one two three\n", {"heldout": None}, "language en: found no string in the validation"),
+        ("", {"tokenizer": None, "valid_share": 0.0}, "found 0 distinct sentences"),
+        (None, {"tokenizer": {"vocabulary": 9000}}, "test: found text for .*tokenizer.vocabulary"),
+        (None, {"languages": ["en", "xx"]}, "external/mine: language xx: found files for de, en"),
+    ],
+)
+def test_too_little_text(
+    here: Path, text: str | None, changes: dict[str, Any], expected: str
+) -> None:
+    if text is not None:
+        for lang in ("en", "de"):
+            (here / f"external/mine/{lang}.txt").write_text(text.replace("one", lang), "utf-8")
+    with pytest.raises(DataError, match=expected) as caught:
+        prepare(corpus(**changes), Path("data/test"))
+    assert caught.value.mend
+    assert not list((here / "data").iterdir())
 
 
 def test_repeated_tokens_are_counted_inside_strings() -> None:

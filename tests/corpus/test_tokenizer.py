@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import offline_path
 from tiebench.corpus import tokenizer as tok
 from tiebench.errors import DataError
 
@@ -71,7 +72,11 @@ def test_same_bytes_in_another_process(path: Path) -> None:
         input=json.dumps(TEXTS),
         text=True,
         check=True,
-        env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path), "RAYON_NUM_THREADS": "1"},
+        env={
+            "PYTHONHASHSEED": "7",
+            "PYTHONPATH": offline_path(*sys.path),
+            "RAYON_NUM_THREADS": "1",
+        },
     )
     assert other.read_bytes() == path.read_bytes()
 
@@ -90,4 +95,24 @@ def test_missing_damaged_and_foreign_files(path: Path, tmp_path: Path) -> None:
     text = path.read_text().replace("[CLS]", "<s>")
     (tmp_path / "foreign.json").write_text(text)
     with pytest.raises(DataError, match=r"first entries .*<s>"):
-        tok.load_tokenizer(tmp_path / "foreign.json")
+        tok.load_corpus_tokenizer(tmp_path / "foreign.json")
+
+
+def test_ends_of_ours_and_of_a_foreign_tokenizer(path: Path) -> None:
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = tok.load_tokenizer(path)
+    assert tok.special_ends(tokenizer) == tok.OWN_ENDS == ((1,), (2,))
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    foreign = path.with_name("foreign.json")
+    found = []
+    for template in ("<s> $A </s>", "<s> $A", "$A"):
+        special = [(x, tokenizer.token_to_id(x)) for x in ("<s>", "</s>")]
+        tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=special)
+        tokenizer.enable_padding()
+        tokenizer.enable_truncation(3)
+        foreign.write_text(tokenizer.to_str().replace("[CLS]", "[BOS]"))
+        again = tok.load_tokenizer(foreign)
+        assert len(again.encode("one two three four five six").ids) > 3
+        found.append([[again.id_to_token(x) for x in end] for end in tok.special_ends(again)])
+    assert found == [[["<s>"], ["</s>"]], [["<s>"], []], [[], []]]

@@ -7,8 +7,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from tiebench.corpus.tokenizer import OWN_ENDS
 from tiebench.evaluation import classifier as module
-from tiebench.evaluation.classifier import Classifier, pad, score_labels
+from tiebench.evaluation.classifier import Classifier, score_labels
+from tiebench.evaluation.encode import frame
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.training.optimizer import group_parameters
@@ -48,7 +50,7 @@ def test_what_is_fine_tuned_is_what_the_model_counts(path, positions):
     assert counts["encoder"] == model.parameter_counts()["fine_tuning"]
     assert counts["total"] == counts["encoder"] + 3 * 16 + 3
     assert counts["total"] == sum(p.numel() for p in classifier.parameters())
-    classifier(pad([np.array([5, 6]), np.array([7])])).sum().backward()
+    classifier(frame([np.array([5, 6]), np.array([7])], OWN_ENDS)).sum().backward()
     assert all(p.grad is not None for p in classifier.parameters())  # each of them takes part
 
 
@@ -88,7 +90,7 @@ def test_logits_do_not_depend_on_batch_padding_or_order(changed, monkeypatch):
     ids = [rng.integers(4, 30, size) for size in (3, 0, 18, 1, 7, 7, 0, 12)]
     together = score_labels(classifier, ids, CPU)
     with torch.no_grad():
-        padded = classifier(pad(ids)).numpy()
+        padded = classifier(frame(ids, OWN_ENDS)).numpy()
     monkeypatch.setattr(module, "TOKENS_PER_BATCH", 1)
     alone = score_labels(classifier, ids[::-1], CPU)[::-1]
     np.testing.assert_allclose(together, alone, atol=1e-5)
@@ -102,8 +104,10 @@ def test_logits_do_not_depend_on_batch_padding_or_order(changed, monkeypatch):
 def test_a_string_is_the_mean_of_its_tokens_without_the_special_ones():
     classifier = make_classifier()
     ids = np.array([5, 9, 12])
-    last = classifier.body(classifier.coupling.embed(torch.tensor([[1, *ids, 2]])))[-1]
+    coupling = classifier.coupling
+    looked_up = coupling.lookup(torch.tensor([[1, *ids, 2]]))
+    last = classifier.body(looked_up, input_map=coupling.input_map)[-1]
     wanted = classifier.classifier(last[0, 1:-1].mean(0))
-    torch.testing.assert_close(classifier(pad([ids]))[0], wanted)
-    empty = classifier(pad([np.array([], dtype=np.int64)]))[0]
+    torch.testing.assert_close(classifier(frame([ids], OWN_ENDS))[0], wanted)
+    empty = classifier(frame([np.array([], dtype=np.int64)], OWN_ENDS))[0]
     torch.testing.assert_close(empty, classifier.classifier.bias)

@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from tiebench.corpus.tokenizer import train_tokenizer
+from tiebench.corpus.tokenizer import OWN_ENDS, Ends, train_tokenizer
 from tiebench.errors import DataError
 from tiebench.evaluation import encode
 from tiebench.evaluation.encode import (
     Pieces,
     covering_pieces,
+    frame,
+    read_run,
     sentence_pieces,
     sentence_vectors,
     span_vectors,
 )
-from tiebench.model.lm import LanguageModel
+from tiebench.model.lm import LanguageModel, save_model
 from tiebench.model.settings import BodySettings, CouplingSettings
 
 CPU = torch.device("cpu")
@@ -136,7 +138,7 @@ def test_sentences_without_spans_are_not_encoded():
     none, span = np.empty((0, 2), dtype=np.int64), np.array([[0, 1]])
     vectors = span_vectors(make_model(), [long, one, long], [none, span, none], CPU, "t")
     np.testing.assert_array_equal(vectors, span_vectors(make_model(), [one], [span], CPU, "t"))
-    with pytest.raises(DataError, match="t, sentence 3: found 100 tokens and two special ones"):
+    with pytest.raises(DataError, match="t, sentence 3: found 100 tokens and 2 special ones"):
         span_vectors(make_model(), [long, one, long], [none, span, span], CPU, "t")
 
 
@@ -144,3 +146,47 @@ def test_the_first_of_the_longest_is_named():
     ids = [np.full(n, 9) for n in (3, 70, 80, 80)]
     with pytest.raises(DataError, match="t, sentence 3: found 80 tokens"):
         sentence_vectors(make_model(), ids, CPU, "t")
+
+
+@pytest.mark.parametrize(
+    ("ends", "ids", "attended", "content"),
+    [
+        (OWN_ENDS, [[1, 7, 8, 2], [1, 2, 0, 0]], [4, 2], [[0, 1, 1, 0], [0, 0, 0, 0]]),
+        (Ends((9,), ()), [[9, 7, 8], [9, 0, 0]], [3, 1], [[0, 1, 1], [0, 0, 0]]),
+        (Ends((), ()), [[7, 8], [0, 0]], [2, 1], [[1, 1], [0, 0]]),
+    ],
+)
+def test_frame_by_hand(ends, ids, attended, content):
+    framed = frame([np.array([7, 8]), np.array([], dtype=np.int64)], ends)
+    assert framed.ids.tolist() == ids
+    assert framed.attended.sum(1).tolist() == attended
+    assert framed.content.int().tolist() == content
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("ends", [Ends((9,), ()), Ends((), ()), Ends((4, 5), (6,))])
+def test_states_between_foreign_ends(causal, ends):
+    body = make_model().settings.body.model_copy(update={"causal": causal})
+    coupling = CouplingSettings(option="t", tied=True, std=1.0)
+    model = LanguageModel(coupling, body, BYTES).initialize(0)
+    ids = [np.arange(10, 14), np.array([], dtype=np.int64), np.arange(20, 31)]
+    found = sentence_vectors(model, ids, CPU, "t", ends)
+    for row, part in enumerate(ids):
+        whole = torch.tensor([[*ends.prefix, *part, *ends.suffix]], dtype=torch.long)
+        if not len(part):
+            assert not found[:, row].any()
+            continue
+        first = len(ends.prefix)
+        for layer, states in enumerate(model.states(whole)):
+            wanted = states[0, first : first + len(part)].double().mean(0).detach().numpy()
+            np.testing.assert_allclose(found[layer, row], wanted, atol=1e-5)
+
+
+def test_a_run_whose_tokenizer_has_more_entries_than_the_table(tokenizer, tmp_path):
+    save_model(make_model(tokenizer.get_vocab_size()), tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    model, again, ends = read_run(tmp_path)
+    assert again.get_vocab_size() == model.vocabulary and ends == OWN_ENDS
+    save_model(make_model(tokenizer.get_vocab_size() - 1), tmp_path)
+    with pytest.raises(DataError, match="tokenizer.json: found ids up to 267; expected ids below 267"):
+        read_run(tmp_path)

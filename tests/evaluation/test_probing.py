@@ -183,6 +183,16 @@ def test_spans_are_taken_once(params):
     assert spans[1].tolist() == [[starts[0], ends[0]], [starts[2], ends[2]]]
 
 
+def test_a_label_without_training_targets_is_named(params):
+    treebank = read_treebank(paths.labels_folder("tiny"))
+    trained = treebank.sentences.part[treebank.targets.sentence] == "train"
+    treebank.targets.label[trained & (treebank.targets.label == "ADJ")] = "NOUN"
+    with pytest.raises(
+        DataError, match="tiny, task upos: found no training target with label 'ADJ'"
+    ):
+        choose_targets(treebank, "upos", "train", params.probing)
+
+
 def test_a_part_without_targets_is_named(params):
     treebank = read_treebank(paths.labels_folder("tiny"))
     treebank.sentences.part[:] = "train"

@@ -283,6 +283,13 @@ def test_a_history_without_a_column(workspace: Path) -> None:
         score(small_params())
 
 
+def test_a_history_that_is_no_text(workspace: Path) -> None:
+    path = workspace / "runs/small/encoders/tied-s0/history.csv"
+    path.write_bytes(path.read_bytes()[:-3] + b"\xff\xff\xff")
+    with pytest.raises(DataError, match=r"history\.csv: found a damaged file.*dvc repro -f -s pre"):
+        score(small_params())
+
+
 def test_metric_counts_credit_and_rank_by_group(tmp_path: Path) -> None:
     from tiebench.evaluation.metrics.retrieval_accuracy import RetrievalAccuracy
 

@@ -85,7 +85,7 @@ def write_labels(folder, made, labels=("animal", "colour")):
 def workspace(tmp_path, monkeypatch):
     """A model, a label set and the digests of a training text, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "find_run", lambda params, family, run: params.encoders)
+    monkeypatch.setattr(module, "corpus_of", lambda params, family, run: params.encoders.corpus)
     made = rows()
     write_labels(tmp_path / "labels/words", made)
     write_seen(tmp_path / "data/t/seen.parquet", [r[3] for r in made if r[1:3] == ("en", "train")])
@@ -223,7 +223,7 @@ def test_long_strings_are_cut_and_counted(workspace):
     made = [("long", "en", "test", "red " * 500, "colour"), *rows()]
     write_labels(workspace / "labels/words", made)
     assert summary(transfer(make_params(epochs=1), *CELL))["cut"] == 1
-    ids, cut = cut_long([np.arange(5), np.arange(3), np.arange(0)], 5)
+    ids, cut = cut_long([np.arange(5), np.arange(3), np.arange(0)], 3)
     assert [len(part) for part in ids] == [3, 3, 0] and cut.tolist() == [True, False, False]
 
 
@@ -235,6 +235,12 @@ def test_a_label_set_that_does_not_fit_is_refused(workspace):
         write_labels(workspace / "labels/words", [r for r in rows() if r[1:3] != (lang, part)])
         with pytest.raises(DataError, match=f"no {part} example in {lang}"):
             transfer(make_params(), *CELL)
+    seldom = [r for r in rows() if (*r[1:3], r[4]) != ("en", "train", "animal")]
+    write_labels(workspace / "labels/words", seldom)
+    with pytest.raises(
+        DataError, match="no training example of label 'animal' in en.*labels@words"
+    ):
+        transfer(make_params(), *CELL)
 
 
 def test_batches_hold_every_example_once_an_epoch_and_alike_lengths():

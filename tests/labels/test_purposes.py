@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from tests.conftest import FullDisk
 from tiebench.corpus.clean import normalize
 from tiebench.errors import DataError
 from tiebench.labels.baselines import predict_by_surface, surface_features
@@ -217,9 +218,22 @@ def test_rare_classes_are_those_of_what_is_trained_on() -> None:
     assert dropped["rare", "en"] > 0
 
 
+def test_a_full_disk_keeps_what_was_there(
+    here: Path, monkeypatch: pytest.MonkeyPatch, full_disk: FullDisk
+) -> None:
+    source, folder = wheel(here, monkeypatch, strings()), Path("labels/test")
+    prepare(purposes(source=source), folder)
+    before = contents(folder)
+    for number in range(1, len(before) + 1):
+        assert full_disk.refuse(lambda: prepare(purposes(source=source, seed=1), folder), number)
+        assert contents(folder) == before
+        assert [path.name for path in Path("labels").iterdir()] == ["test"]
+
+
 @pytest.mark.parametrize(
     ("values", "changes", "expected"),
     [
+        ({}, {}, r"fewer than two classes with 2 training examples \(name 0, help 0\)"),
         (
             strings(),
             {"minimum": 60},

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from tests.conftest import FullDisk
 from tiebench.corpus.clean import normalize
 from tiebench.errors import DataError
 from tiebench.labels.baselines import predict_by_word_type
@@ -341,9 +342,21 @@ def test_whole_or_not_at_all(here: Path) -> None:
     assert [path.name for path in Path("labels").iterdir()] == ["test"]
 
 
+def test_a_full_disk_keeps_what_was_there(here: Path, full_disk: FullDisk) -> None:
+    write(en=conllu(*map(plain, range(20))))
+    before = contents(made())
+    for number in range(1, len(before) + 1):
+        assert full_disk.refuse(lambda: made(seed=1), number)
+        assert contents(Path("labels/test")) == before
+        assert [path.name for path in Path("labels").iterdir()] == ["test"]
+    assert contents(made(seed=1)) != before
+
+
 @pytest.mark.parametrize(
     ("text", "changes", "expected"),
     [
+        ("", {}, "label set test: found 0 sentences without a label"),
+        ("\n# sent_id = s1\n\n", {}, "label set test: found 1 sentences without a label"),
         (conllu(*map(plain, range(2))), {}, "no sentence in the development part"),
         (conllu(*map(plain, range(20))), {"sentences": 2}, "no sentence in the development part"),
         (

@@ -8,7 +8,7 @@ import torch
 from tiebench.errors import DataError, SettingsError
 from tiebench.model.body import Body, rotary, rotate, sinusoids
 from tiebench.model.lm import LanguageModel
-from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.model.settings import BodySettings, CouplingSettings, RotaryScaling
 from tiebench.schema import validate
 
 PLAIN = {
@@ -74,14 +74,84 @@ def test_padding_changes_nothing(kind, causal):
         {"branch": "inverse_sqrt_depth"},
         {"branch": "zero"},
         {"maximum_length": 20},
+        {"key_value_heads": 1},
     ],
 )
 def test_every_setting_changes_the_model(change):
     def fingerprint(model):
         ids = torch.arange(4, 14)[None]
-        return float(model(ids).double().square().sum()), sum(p.numel() for p in model.parameters())
+        return float(model(ids).detach().double().square().sum()), sum(p.numel() for p in model.parameters())
 
     assert fingerprint(model_of(**change)) != fingerprint(model_of())
+
+
+SCALING = {"factor": 8.0, "low_frequency_factor": 1.0, "high_frequency_factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rotary_base": 500.0}, {"rotary_scaling": {**SCALING, "original_length": 16}}],
+)
+def test_every_setting_of_rotary_positions_changes_the_states(change):
+    ids = torch.arange(4, 14)[None]
+    plain, changed = (model_of(positions="rotary", **x).states(ids)[-1] for x in ({}, change))
+    assert not torch.allclose(plain, changed)
+
+
+def test_scaled_rotation_slows_long_wavelengths_only():
+    scaling = RotaryScaling(**SCALING, original_length=8192)
+    plain, scaled = rotary(2, 64, 500_000.0)[1], rotary(2, 64, 500_000.0, scaling)[1]
+    long, short = 2 * math.pi / plain > 8192, 2 * math.pi / plain < 8192 / 4
+    torch.testing.assert_close(scaled[long], plain[long] / 8)
+    torch.testing.assert_close(scaled[short], plain[short])
+    between = ~long & ~short
+    assert between.any() and (scaled[between] < plain[between]).all()
+    assert (scaled[between] > plain[between] / 8).all()
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+def test_positions_and_norm_at_the_width_of_the_input_table(positions):
+    narrow = CouplingSettings(option="t", tied=True, input_width=4, output_width=4,
+                              transform=[{"kind": "linear"}])  # fmt: skip
+    plain = {**PLAIN, "positions": positions, "embedding_norm": True}
+    models = [
+        LanguageModel(narrow, BodySettings(**plain, embedding_width=x), 30).initialize(0)
+        for x in ("body", "input")
+    ]
+    assert [model.body.embedding_norm.weight.numel() for model in models] == [8, 4]
+    if positions == "learned":
+        assert [model.body.position_table.shape[1] for model in models] == [8, 4]
+    ids = torch.arange(4, 14)[None]
+    coupling, body = models[1].coupling, models[1].body
+    embedded = coupling.lookup(ids)
+    if positions == "learned":
+        embedded = embedded + body.position_table[:10]
+    elif positions == "sinusoidal":
+        embedded = embedded + sinusoids(10, 4)
+    wanted = coupling.input_map(body.embedding_norm(embedded))
+    torch.testing.assert_close(models[1].states(ids)[0], wanted)
+    assert not torch.allclose(models[0].states(ids)[0], wanted)
+
+
+def test_positions_at_a_width_that_no_map_leads_from_are_refused():
+    with pytest.raises(SettingsError, match="body.embedding_width: found 'input' beside"):
+        model_of(embedding_width="input")
+
+
+def test_shared_keys_are_those_of_a_model_that_repeats_them():
+    shared, repeated = model_of(heads=4, key_value_heads=2), model_of(heads=4)
+    repeated.load_state_dict({**repeated.state_dict(), **{
+        name: x for name, x in shared.state_dict().items() if "query_key_value" not in name
+    }})  # fmt: skip
+    for one, other in zip(shared.body.blocks, repeated.body.blocks, strict=True):
+        for leaf in ("weight", "bias"):
+            query, key, value = getattr(one.attention.query_key_value, leaf).split((8, 4, 4))
+            twice = [x.view(2, 1, 2, -1).repeat(1, 2, 1, 1).view(8, -1) for x in (key, value)]
+            with torch.no_grad():
+                held = getattr(other.attention.query_key_value, leaf)
+                held.copy_(torch.cat([query.view(8, -1), *twice]).view_as(held))
+    ids = torch.arange(4, 14)[None]
+    torch.testing.assert_close(shared(ids), repeated(ids))
 
 
 def test_zero_branches_make_an_identity():
@@ -107,7 +177,14 @@ def test_identity_body_is_the_norm_alone():
 
 @pytest.mark.parametrize(
     "name, value",
-    [("layers", 2), ("positions", "rotary"), ("branch", "zero"), ("norm_placement", "post")],
+    [
+        ("layers", 2),
+        ("positions", "rotary"),
+        ("branch", "zero"),
+        ("norm_placement", "post"),
+        ("key_value_heads", 1),
+        ("rotary_base", 5.0),
+    ],
 )
 def test_identity_refuses_what_would_do_nothing(name, value):
     settings = {"option": "t", "kind": "identity", "width": 8, name: value}
@@ -121,6 +198,16 @@ def test_identity_refuses_what_would_do_nothing(name, value):
         ({"heads": 3}, "heads that divide the width"),
         ({"width": 6, "positions": "rotary"}, "even width per head"),
         ({"layers": 0}, "layers, heads and feedforward_width"),
+        ({"heads": 4, "key_value_heads": 3}, "key_value_heads that divide heads"),
+        ({"rotary_base": 5.0}, "no rotary_base with learned positions"),
+        ({"positions": "rotary", "embedding_width": "input"}, "embedding_width body where"),
+        (
+            {
+                "positions": "rotary",
+                "rotary_scaling": {**SCALING, "low_frequency_factor": 4.0, "original_length": 16},
+            },
+            "high_frequency_factor above low_frequency_factor",
+        ),
     ],
 )
 def test_impossible_shapes_are_refused(change, message):

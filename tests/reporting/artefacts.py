@@ -17,7 +17,8 @@ import numpy as np
 from tiebench import paths
 from tiebench.analysis.accounting import account
 from tiebench.analysis.counting import coupled_counts
-from tiebench.evaluation.cells import Cell, cells
+from tiebench.evaluation.cells import Cell, cells, evaluations, imported_cells
+from tiebench.evaluation.imported_settings import transfer_settings
 from tiebench.evaluation.keys import outcome_key
 from tiebench.files import sha256_of, write_json, write_text
 from tiebench.settings import Params, families
@@ -58,6 +59,9 @@ MATCHED: dict[str, dict[str, Any]] = {
 }
 FINAL_LOSS["tied_equal_pretraining"] = 3.4
 ACCURACY["tied_equal_pretraining"] = 0.31
+ACCURACY |= {"elsewhere": 0.45, "other_model": 0.08}
+IMPORTED_LAYERS = 6
+"""Of every imported model."""
 SOURCE = {"kind": "local", "folder": "x", "format": "conllu", "files": {"tr": "x.conllu"}}
 SPLIT = {"seed": 0, "development_share": 0.1, "test_share": 0.2, "minimum": 5}
 TREEBANK = {
@@ -85,6 +89,8 @@ def make_params(
     sets: tuple[str, ...] = ("home",),
     matched: tuple[str, ...] = (),
     margins: Mapping[str, float] = {},
+    imported: tuple[str, ...] = (),
+    imported_seeds: tuple[int, ...] = (0, 1, 2),
 ) -> Params:
     """Settings of a small study over a made-up corpus."""
     corpus = {
@@ -144,6 +150,10 @@ def make_params(
             "name": "small",
             "corpora": dict.fromkeys(("home", *sets), corpus),
             "encoders": family,
+            "imported": {
+                "seeds": list(imported_seeds),
+                "models": {model: {"folder": f"folder_of_{model}"} for model in imported},
+            },
             "retrieval": {
                 "sets": list(sets),
                 "pool": pool,
@@ -181,12 +191,18 @@ def write_artefacts(params: Params, rates: Mapping[Any, float] = ACCURACY) -> No
         _write_corpus(paths.corpus_folder(name), corpus.languages)
     write_treebank(paths.labels_folder("treebank"))
     write_purposes(paths.labels_folder("purposes"), params.labels["purposes"].languages)
-    for cell in cells(params):
-        write_run(params, cell)
-        write_probing(params, cell)
-        write_transfer(params, cell)
-        for name in params.retrieval.sets:
-            write_outcomes(params, cell, name, {**ACCURACY, **rates})
+    write = {
+        "probing": lambda cell, _: write_probing(params, cell),
+        "transfer": lambda cell, _: write_transfer(params, cell),
+        "retrieval": lambda cell, name: write_outcomes(params, cell, name, {**ACCURACY, **rates}),
+    }
+    for cell in (*cells(params), *imported_cells(params)):
+        if cell.corpus:
+            write_run(params, cell)
+        else:
+            write_imported(params, cell)
+        for task, data in evaluations(params, cell):
+            write[task](cell, data)
     account(paths.evaluation_folder(params.name, "accounting"))
 
 
@@ -280,6 +296,30 @@ def write_run(params: Params, cell: Cell) -> None:
         write_text(cell.folder / name, f"{cell.run} {cell.seed}\n" if "model" in name else "{}\n")
 
 
+def write_imported(params: Params, cell: Cell) -> None:
+    """The folder of an imported model, as far as `score` reads it."""
+    coupling = {"option": "untied", "tied": False, "input_width": 32, "output_width": 96}
+    body = {"option": "imported", "width": 96, "layers": IMPORTED_LAYERS, "heads": 4}
+    settings = {
+        "coupling": {**coupling, "transform": HEAD},
+        "body": {**body, "feedforward_width": 128},
+    }
+    config = {"model_type": "tiebench", "format": 1, "vocabulary": 5000, **settings}
+    write_json(cell.folder / "config.json", config)
+    for name in ("tokenizer.json", "model.safetensors"):
+        write_text(cell.folder / name, f"{cell.run} {name}\n")
+    held = {"folder": params.imported.models[cell.run].folder, "architecture": "RemBertForMaskedLM"}
+    files = dict.fromkeys(("config.json", "model.safetensors", "tokenizer.json"), "ab" * 32)
+    notes = ["the pooler is left out", "row 0 is added"] if cell.run == "elsewhere" else []
+    write_json(cell.folder / "imported.json", {**held, "files": files, "notes": notes})
+
+
+def _layers(params: Params, cell: Cell) -> int:
+    if not cell.corpus:
+        return IMPORTED_LAYERS
+    return families(params)[cell.family].body_of(cell.run).layers
+
+
 def write_outcomes(
     params: Params, cell: Cell, name: str, rates: Mapping[Any, float] = ACCURACY
 ) -> None:
@@ -287,10 +327,10 @@ def write_outcomes(
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    settings, group = params.retrieval, families(params)[cell.family]
+    settings = params.retrieval
     pivot, *others = params.corpora[name].languages
     pairs = [pair for other in others for pair in ((pivot, other), (other, pivot))]
-    layers = group.body_of(cell.run).layers or 0
+    layers = _layers(params, cell)
     columns: dict[str, list[Any]] = {}
     shares = _draw(name).random(settings.pool) < 0.6
     for (source, target), layer, offset, distance in product(
@@ -315,7 +355,7 @@ def write_outcomes(
             "rank": rank.tolist(),
             "credit": right.astype(float).tolist(),
             "shares_token": shares.tolist(),
-            "seen_in_training": [name != group.corpus and i < 3 for i in range(size)],
+            "seen_in_training": [cell.corpus not in ("", name) and i < 3 for i in range(size)],
             "nearest": range(size),
         }
         for key, values in part.items():
@@ -325,9 +365,10 @@ def write_outcomes(
     path = cell.outcomes("retrieval", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(table, path)
-    seen = 0 if name == group.corpus else 3
     summary = {"pool": settings.pool, "zero_vectors": 0, "equal_sentences": 0}
-    write_json(path.parent / "summary.json", {**summary, "seen_in_training": seen})
+    if cell.corpus:
+        summary["seen_in_training"] = 0 if name == cell.corpus else 3
+    write_json(path.parent / "summary.json", summary)
 
 
 def _write(path: Path, columns: Mapping[str, Any], **types: Any) -> None:
@@ -404,7 +445,7 @@ def write_probing(params: Params, cell: Cell) -> None:
     """Probing outcomes: the better the lower the loss, the middle layers best."""
     import pyarrow as pa
 
-    layers = families(params)[cell.family].body_of(cell.run).layers
+    layers = _layers(params, cell)
     probes = [f"layer_{x}" for x in range(layers + 1)]
     probes += [f"mix_upto_{x}" for x in range(1, layers)] + ["mix", "control"]
     rate = 0.35 + ACCURACY[cell.run]
@@ -495,21 +536,20 @@ def write_transfer(params: Params, cell: Cell) -> None:
     for example, _, language, label in _strings(languages):
         rate = 0.5 + ACCURACY[cell.run] - 0.05 * languages.index(language)
         guess = _wrong(labels, label, bool(draw.random() < rate))
-        rows.append((language, example, label, guess, example % 3 == 0))
+        rows.append((language, example, label, guess, bool(cell.corpus) and example % 3 == 0))
     names = ("lang", "example", "reference", "prediction", "seen")
     path = cell.outcomes("transfer", "purposes")
     _write(path, dict(zip(names, zip(*rows, strict=True), strict=True)), example=pa.int32())
+    settings = transfer_settings(params, cell.family)
+    texts = [paths.corpus_folder(cell.corpus) / "seen.parquet"] if cell.corpus else []
     grid = [
         {"learning_rate": rate, "epoch": 2, "development_accuracy": 0.8}
-        for rate in params.transfer.learning_rates
+        for rate in settings.learning_rates
     ]
     write_json(
         path.parent / "summary.json",
         {
-            "key": outcome_key(
-                cell.folder, paths.labels_folder("purposes"), params.transfer,
-                paths.corpus_folder(cell.corpus) / "seen.parquet",
-            ),
+            "key": outcome_key(cell.folder, paths.labels_folder("purposes"), settings, *texts),
             "outcomes": sha256_of(path),
             **grid[0], "grid": grid, "parameters": 900_002, "encoder_parameters": 900_000,
             "cut": 0,

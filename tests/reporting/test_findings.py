@@ -165,7 +165,7 @@ def test_the_headline_has_both_intervals_and_none_for_what_does_not_vary(results
 
 
 def test_pairs_without_an_identical_token_are_counted(results: Results) -> None:
-    n = results.sizes(results.pairs[0])["no_shared_token"]
+    n = results.sizes("encoders", results.pairs[0])["no_shared_token"]
     found = [s for s in retrieval.notes(results, "encoders") if s.startswith("Among the")]
     assert len(found) == 1
     assert found[0].startswith(f"Among the {n} pairs with no identical token (letters or digits)")

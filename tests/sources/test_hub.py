@@ -112,6 +112,80 @@ def test_columns_of_universal_dependencies(repository: Path) -> None:
     assert rows(source, ["de"]) == [("s1", "de", "Am Montag.")]
 
 
+def written(folder: Path, columns: dict[str, Any]) -> Path:
+    """A repository with one configuration of these columns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.table(columns), folder / "train-00000-of-00001.parquet")
+    return folder
+
+
+def test_what_is_not_annotated_may_be_null(tmp_path: Path) -> None:
+    nothing = {name: [[None] * 5] for name in ("feats", "misc", "deprel")}
+    source = hub(written(tmp_path / "r", {**UD, **nothing, "mwt": [None]}), "conllu", None)
+    (record,) = read_records(source, ["de"], labelled=True)
+    assert record["tokens"] == ["An", "dem", "Montag", "."]
+    assert {target["task"] for target in record["targets"]} == {"upos"}
+    assert record["space_after"] == [True] * 4
+    unnamed = hub(written(tmp_path / "s", {**UD, "sent_id": [None]}), "conllu", None)
+    assert [row["key"] for row in read_records(unnamed, ["de"])] == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "labelled", "expected"),
+    [
+        (
+            {"tokens": [["Am", "An", None, "Montag", "."]]},
+            True,
+            "row 0: found word 2 without a form",
+        ),
+        ({"tokens": [[1, 2, 3, 4, 5]]}, True, "row 0: found 2; expected a text"),
+        ({"tokens": [None]}, True, "row 0: found 0 tokens, 5 upos, 5 feats, 5 head"),
+        ({"head": [["3", "3"]]}, True, "row 0: found 5 tokens, .* 2 head"),
+        ({"mwt": [[{"id": None, "misc": "_"}]]}, True, "row 0: found a word range None"),
+        (
+            {"mwt": [[{"id": "1-9", "misc": "_"}]]},
+            True,
+            "found a word range 1-9; expected .* 4 words",
+        ),
+        ({"mwt": [[{"id": "0", "misc": "_"}]]}, True, "found a word range 0"),
+        ({"text": pa.array([None], pa.string())}, False, "row 0: found no text; expected a text"),
+    ],
+)
+def test_damaged_rows_of_universal_dependencies(
+    tmp_path: Path, changes: dict[str, Any], labelled: bool, expected: str
+) -> None:
+    source = hub(written(tmp_path / "r", {**UD, **changes}), "conllu", None)
+    with pytest.raises(DataError, match=expected):
+        read_records(source, ["de"], labelled=labelled)
+
+
+@pytest.mark.parametrize(
+    ("format", "columns", "changes", "expected"),
+    [
+        ("text", {"text": ["a", None]}, {}, None),
+        ("text", {"text": [1, 2]}, {}, "r en, row 0: found 1; expected a text"),
+        ("conllu", {"text": ["", None]}, {}, "r en, row 1: found no text"),
+        ("parallel", {"text": [None, {"en": "a"}]}, {}, None),
+        ("parallel", {"text": [{"en": 1}]}, {}, "r en, row 0: found 1; expected a text"),
+        ("parallel", {"text": ["a"]}, {}, "found 'a'; expected translations by language"),
+        ("parallel", {"en": [["a"]]}, {"column": "{language}"}, r"row 0: found \['a'\]"),
+    ],
+)
+def test_rows_without_text(
+    tmp_path: Path,
+    format: str,
+    columns: dict[str, Any],
+    changes: dict[str, str],
+    expected: str | None,
+) -> None:
+    source = hub(written(tmp_path / "r", columns), format, None, **changes)
+    if expected is None:
+        assert [row[2] for row in rows(source, ["en"]) if row[2]] == ["a"]
+        return
+    with pytest.raises(DataError, match=expected):
+        read_records(source, ["en"])
+
+
 @pytest.mark.parametrize(
     ("format", "config", "changes", "languages", "expected"),
     [

@@ -70,6 +70,14 @@ def test_unknown_language_and_empty_glob(
     [
         ('{\n"a": "x",\n"b": \n}', r"bad/translations/en\.json:4: found broken JSON"),
         (b'{\n"a": "\xff"}', r"bad/translations/en\.json:2: found bytes that are not UTF-8"),
+        (
+            r'{"a": "\ud800"}',
+            r"bad/translations/en\.json: found broken JSON \('utf-8' .*surrogates",
+        ),
+        (r'{"\udc00": "a"}', r"bad/translations/en\.json: found broken JSON .*surrogates"),
+        ("[" * 100_000, r"bad/translations/en\.json: found broken JSON"),
+        ("", r"bad/translations/en\.json:1: found broken JSON"),
+        ("null", r"en\.json: bad: found None; expected a string or an object of strings"),
         ('{"a": {"b": [1]}}', r"en\.json: bad\.a\.b: found \[1\]; expected a string"),
         ('{"a.b": "x", "a": {"b": "y"}}', r"two records with key 'bad\.a\.b' in en"),
     ],

@@ -11,98 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
-from tests.conftest import ROOT
+from tests.training.cells import OUTPUTS, make_params, read, strays, write_corpus
 from tiebench import paths
-from tiebench.composition import compose, parse
-from tiebench.corpus.tokenizer import train_tokenizer
-from tiebench.corpus.tokens import write_tokens
 from tiebench.errors import BusyError, DataError, SettingsError, TrainingError
-from tiebench.files import holding, sha256_of
-from tiebench.settings import Params
+from tiebench.files import holding
 from tiebench.training import pretrain as module
 from tiebench.training.pretrain import Loop, pretrain
 from tiebench.training.validation import summarize
-
-DEFAULT = parse(compose(conf=ROOT / "conf")[0])
-HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
-OUTPUTS = [
-    "README.md",
-    "config.json",
-    "history.csv",
-    "metrics.json",
-    "model.safetensors",
-    "tokenizer.json",
-]
-
-
-def make_params(**training):
-    source = {"kind": "local", "folder": "t", "format": "lines", "files": {"a": "a", "b": "b"}}
-    corpus = {
-        "option": "t", "source": source, "languages": ["a", "b"], "seed": 0, "valid_share": 0.1,
-        "heldout": {"sentences": 5, "minimum_words": 1}, "tokenizer": {"vocabulary": 300},
-    }  # fmt: skip
-    runs = {
-        "tied": {"coupling": {"option": "tied", "tied": True, "transform": HEAD}},
-        "wide": {
-            "coupling": {
-                "option": "wide",
-                "tied": False,
-                "input_width": 4,
-                "output_width": 24,
-                "transform": HEAD,
-            }
-        },
-        "untrained": {
-            "coupling": {"option": "tied", "tied": True, "transform": HEAD},
-            "trained": False,
-        },
-    }
-    family = {
-        "study": "t", "corpus": "t", "baseline": "tied", "runs": runs, "seeds": [0, 1],
-        "body": {
-            "option": "t", "width": 16, "layers": 2, "heads": 2, "feedforward_width": 32,
-            "maximum_length": 16,
-        },
-        "training": {
-            "objective": "masked", "masking": {"probability": 0.3}, "steps": 30, "batch_size": 4,
-            "sequence_length": 16, "sampling_exponent": 0.5, "learning_rate": 1e-2,
-            "warmup_steps": 3, "log_every": 4, "validate_every": 10, "validation_windows": 3, **training,
-        },
-    }  # fmt: skip
-    unread = {name: DEFAULT[name] for name in ("labels", "probing", "transfer", "statistics")}
-    retrieval = {"sets": ["t"], "pool": 5, "distances": ["l2"], "offsets": ["none"]}
-    return Params.model_validate(
-        {
-            "size": "t",
-            "name": "t",
-            "corpora": {"t": corpus},
-            "encoders": family,
-            "retrieval": retrieval,
-            **unread,
-        }
-    )
 
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
     """A prepared corpus of two made-up languages, in an empty working folder."""
     monkeypatch.chdir(tmp_path)
-    folder = paths.corpus_folder("t")
-    folder.mkdir(parents=True)
-    text = "the cat sat on a mat and then it ran off again to see what there was when they had gone"
-    tokenizer = train_tokenizer([text, "all of them home by then"] * 20, 300, "t")
-    tokenizer.save(str(folder / "tokenizer.json"))
-    rng = np.random.default_rng(0)
-    for name, size in (("train", 3000), ("valid", 200)):
-        ids = {x: np.clip(rng.geometric(0.05, size) + 3, 4, 299).astype(np.uint16) for x in "ab"}
-        write_tokens(folder / f"{name}.safetensors", ids, sha256_of(folder / "tokenizer.json"), 300)
-    return folder
-
-
-def read(folder):
-    return {name: (folder / name).read_bytes() for name in OUTPUTS}
+    return write_corpus()
 
 
 @pytest.mark.parametrize("run", ["tied", "wide"])
@@ -123,7 +48,7 @@ def test_learns_and_records(corpus, run):
     assert [int(x["step"]) for x in rows] == [0, 4, 8, 10, 12, 16, 20, 24, 28, 30]
     assert [x["step"] for x in rows if x["validation_loss"]] == ["0", "10", "20", "30"]
     assert float(rows[-1]["validation_loss"]) == validation["loss"]
-    assert not list(paths.SCRATCH.glob("*/checkpoint*"))
+    assert strays() == []
 
 
 def test_untrained_is_saved_as_initialized(corpus):
@@ -153,7 +78,7 @@ def test_causal_reports_bits_per_byte(corpus):
     params = params.model_copy(update={"encoders": family})
     folder = pretrain(params, "encoders", "tied", 0)
     validation = json.loads((folder / "metrics.json").read_text())["validation"]
-    tokenizer = module.load_tokenizer(corpus / "tokenizer.json")
+    tokenizer = module.load_corpus_tokenizer(corpus / "tokenizer.json")
     valid = module.read_tokens(corpus / "valid.safetensors", corpus / "tokenizer.json", ["a", "b"])
     batches = module.validation_batches(valid, params.encoders.training, 300)
     targets = np.concatenate([b.targets for parts in batches.values() for b in parts])
@@ -175,7 +100,7 @@ class Stop(Exception):
 
 def stop_before(monkeypatch, step):
     """Run the tied cell with a checkpoint after every step, and stop it before `step`."""
-    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
     update = Loop._update
 
     def stopping(self, batch, cell):
@@ -217,20 +142,69 @@ def test_other_settings_never_resume(corpus, monkeypatch):
     assert steps[0] == 0
 
 
-def test_a_diverging_run_stops_and_names_the_step(corpus, monkeypatch):
-    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+def poison(monkeypatch, before):
+    """Make weights infinite before an update."""
     update = Loop._update
 
     def poisoned(self, batch, cell):
-        if self.steps_done == 7:
+        if self.steps_done == before:
             with torch.no_grad():
                 self.model.body.blocks[0].feedforward.up.weight.fill_(float("inf"))
         update(self, batch, cell)
 
     monkeypatch.setattr(Loop, "_update", poisoned)
-    with pytest.raises(TrainingError, match="at step 8, largest gradient in"):
+
+
+def kept_steps():
+    """The updates done at each checkpoint, whose weights are finite."""
+    steps = []
+    for path in paths.SCRATCH.glob("*/checkpoint.safetensors"):
+        assert all(bool(torch.isfinite(x).all()) for x in load_file(path).values())
+        with safe_open(path, framework="pt") as file:
+            steps.append(int(file.metadata()["step"]))
+    return steps
+
+
+def test_a_diverging_run_stops_with_the_checkpoint_before_it_broke(corpus, monkeypatch):
+    monkeypatch.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
+    whole = read(pretrain(make_params(learning_rate=5e-3), "encoders", "tied", 0))
+    folder = paths.run_folder("t", "encoders", "tied", 0).rename("whole")
+    said = []
+    for _ in range(2):  # with equal settings it stops again, and says the same
+        with monkeypatch.context() as patched:
+            poison(patched, 7)
+            with pytest.raises(TrainingError, match="at step 8, largest gradient in") as error:
+                pretrain(make_params(), "encoders", "tied", 0)
+        said.append(str(error.value))
+        assert kept_steps() == [7]
+    assert said[0] == said[1]
+    assert not paths.run_folder("t", "encoders", "tied", 0).exists()
+    steps = steps_of(monkeypatch)  # with a lower learning rate it starts anew
+    assert read(pretrain(make_params(learning_rate=5e-3), "encoders", "tied", 0)) == whole
+    assert steps[0] == 0 and folder.exists() and kept_steps() == []
+
+
+def test_an_update_that_breaks_the_weights_is_not_kept(corpus, monkeypatch):
+    monkeypatch.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
+    params = make_params(learning_rate=1e38, table_learning_rate=10.0)
+    for _ in range(2):
+        with pytest.raises(TrainingError, match=r"found weights in .* after step 1;"):
+            pretrain(params, "encoders", "tied", 0)
+        assert kept_steps() == []
+
+
+def test_a_last_update_that_breaks_the_model_writes_nothing(corpus, monkeypatch):
+    step = torch.optim.AdamW.step
+
+    def breaking(self):
+        step(self)
+        self.param_groups[0]["params"][0].data.mul_(float("nan") if self.broken() else 1.0)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", breaking)
+    counts = iter([False] * 29 + [True])
+    monkeypatch.setattr(torch.optim.AdamW, "broken", lambda _: next(counts), raising=False)
+    with pytest.raises(TrainingError, match="found validation loss nan after step 30"):
         pretrain(make_params(), "encoders", "tied", 0)
-    assert len(list(paths.SCRATCH.glob("*/checkpoint.safetensors"))) == 1
     assert not paths.run_folder("t", "encoders", "tied", 0).exists()
 
 
@@ -281,7 +255,7 @@ def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
 
 def test_a_checkpoint_without_its_record_is_named(corpus, monkeypatch):
     save_file({"x": torch.zeros(1)}, "plain.safetensors")
-    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
     with monkeypatch.context() as patched:
         patched.setattr(module, "_save", raise_stop)
         with pytest.raises(Stop):

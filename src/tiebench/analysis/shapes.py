@@ -120,6 +120,7 @@ def own_shape(coupling: CouplingSettings, body: BodySettings, vocabulary: int) -
         blocks = {
             "layers": body.layers,
             "heads": body.heads,
+            "key_value_heads": body.key_value_heads,
             "feedforward_width": body.feedforward_width,
             "positions": body.maximum_length if body.positions == "learned" else 0,
         }
@@ -133,7 +134,8 @@ def own_shape(coupling: CouplingSettings, body: BodySettings, vocabulary: int) -
         input_width=coupling.input_width,
         output_width=coupling.output_width,
         tied=coupling.tied,
-        embedding_norm="body" if body.embedding_norm else "none",
+        positions_at=body.embedding_width,
+        embedding_norm=body.embedding_width if body.embedding_norm else "none",
         norm=body.norm,
         final_norm=body.norm_placement == "pre",
         bias=body.bias,

@@ -58,13 +58,15 @@ def read_table(path: Path, *, mend: str) -> list[dict[str, str]]:
     """Rows of a table, all cells as text.
 
     Raises:
-        DataError: the file is missing, or a line has not as many cells as the header.
+        DataError: the file is missing or damaged, or a line has not as many cells as the header.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         raise DataError(path, found="no such file", expected="a CSV table", mend=mend) from None
-    lines = list(csv.reader(io.StringIO(text)))
+    except (UnicodeDecodeError, csv.Error) as error:
+        found = f"a damaged file ({error})"
+        raise DataError(path, found=found, expected="a CSV table", mend=mend) from None
     if not lines:
         raise DataError(path, found="an empty file", expected="a CSV table", mend=mend)
     header, *rows = lines

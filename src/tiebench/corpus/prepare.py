@@ -14,7 +14,14 @@ from tiebench.corpus.seen import write_seen
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.corpus.split import Split, component, rank, split
 from tiebench.corpus.tokens import write_tokens
-from tiebench.files import holding, replacing, replacing_folder, sha256_of, write_json
+from tiebench.files import (
+    holding,
+    replacing,
+    replacing_folder,
+    sha256_of,
+    write_json,
+    write_text,
+)
 from tiebench.paths import SCRATCH
 from tiebench.progress import progress
 from tiebench.sources.read import identity, read_records
@@ -71,7 +78,6 @@ def _write_heldout(path: Path, heldout: Strings) -> None:
 
     rows = [(key, lang, text) for key, texts in heldout.items() for lang, text in texts.items()]
     columns = dict(zip(("key", "lang", "text"), map(list, zip(*rows, strict=True)), strict=True))
-    path.parent.mkdir()
     with replacing(path) as temporary:
         parquet.write_table(pa.table(columns), temporary)
 
@@ -83,8 +89,7 @@ def _tokenize(
     texts = (text for translations in parts.train.values() for text in translations.values())
     tokenizer = tok.train_tokenizer(texts, vocabulary, subject)
     path = folder / "tokenizer.json"
-    with replacing(path) as temporary:
-        tokenizer.save(str(temporary))
+    write_text(path, tokenizer.to_str(pretty=True))  # the library's own writer hides a full disk
     digest = sha256_of(path)
 
     _advance(bar, settings, "encode")

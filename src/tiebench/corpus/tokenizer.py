@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 NAMES = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 PAD, CLS, SEP, MASK = range(4)
 SPECIALS = len(NAMES)
+
+
+class Ends(NamedTuple):
+    """Special tokens around a sentence."""
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.prefix) + len(self.suffix)
+
+
+OWN_ENDS = Ends((CLS,), (SEP,))
+"""Those of the tokenizers trained here."""
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, subject: str) -> Tokenizer:
@@ -52,27 +68,64 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, subject: str) -> Toke
     return _literal(tokenizer)
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Read a corpus' or a run's tokenizer.json.
+def load_corpus_tokenizer(path: Path) -> Tokenizer:
+    """Read the tokenizer.json of a corpus, or of a run that was trained here.
 
     Raises:
         DataError: missing, damaged, or another layout of special tokens.
     """
+    tokenizer = load_tokenizer(path)
+    found = _first_entries(tokenizer)
+    if found != list(NAMES):
+        raise DataError(
+            path, found=f"first entries {found}", expected=f"{list(NAMES)}", mend=_mend(path)
+        )
+    return tokenizer
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Read any tokenizer.json, without its padding and truncation.
+
+    Raises:
+        DataError: missing or damaged.
+    """
     from tokenizers import Tokenizer
 
-    mend = f"run `dvc repro` to prepare the corpus again, or restore {path}"
     if not path.is_file():
-        raise DataError(path, found="no such file", expected="a tokenizer", mend=mend)
+        raise DataError(path, found="no such file", expected="a tokenizer", mend=_mend(path))
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises Exception itself
         raise DataError(
-            path, found=f"a damaged file ({error})", expected="a tokenizer", mend=mend
+            path, found=f"a damaged file ({error})", expected="a tokenizer", mend=_mend(path)
         ) from None
-    found = [tokenizer.id_to_token(index) for index in range(SPECIALS)]
-    if found != list(NAMES):
-        raise DataError(path, found=f"first entries {found}", expected=f"{list(NAMES)}", mend=mend)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
     return _literal(tokenizer)
+
+
+def special_ends(tokenizer: Tokenizer) -> Ends:
+    """What stands around a sentence: [CLS] and [SEP], or what a foreign tokenizer itself adds."""
+    if _first_entries(tokenizer) == list(NAMES):
+        return OWN_ENDS
+    item = tokenizer.encode("a", add_special_tokens=True)
+    own = [place for place, added in enumerate(item.special_tokens_mask) if not added]
+    first, last = (own[0], own[-1] + 1) if own else (len(item.ids), len(item.ids))
+    return Ends(tuple(item.ids[:first]), tuple(item.ids[last:]))
+
+
+def id_count(tokenizer: Tokenizer) -> int:
+    """Rows that a table needs: one more than the largest id, of which a foreign tokenizer may leave
+    some out."""
+    return max(tokenizer.get_vocab().values(), default=-1) + 1
+
+
+def _first_entries(tokenizer: Tokenizer) -> list[str | None]:
+    return [tokenizer.id_to_token(index) for index in range(SPECIALS)]
+
+
+def _mend(path: Path) -> str:
+    return f"run `dvc repro` to make it again, or restore {path}"
 
 
 def _literal(tokenizer: Tokenizer) -> Tokenizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from tiebench.errors import DataError
 from tiebench.files import read_json
 from tiebench.settings import Params, families
 
-EVALUATED = frozenset({"encoders"})
+EVALUATED = frozenset({"encoders", paths.IMPORTED})
 """Families whose models are searched for translations, probed and fine-tuned."""
 METRICS_KEYS = frozenset(
     {"objective", "seed", "steps", "tokens", "train_flops", "parameters", "validation"}
 )
+IMPORTED_KEYS = frozenset({"folder", "architecture", "files", "notes"})
 VALIDATION_KEYS = frozenset(
     {
         "loss", "accuracy", "predicted_tokens", "initial_loss", "unigram_loss", "bits_per_byte",
@@ -40,11 +41,12 @@ OUTCOME_COLUMNS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a family with one seed."""
+    """One run of a family, or one imported model, with one seed."""
 
     report: str
     family: str
     corpus: str
+    """What it is trained on; empty for an imported model, whose text is not known."""
     run: str
     seed: int
     matched: bool = False
@@ -58,6 +60,8 @@ class Cell:
     @property
     def pretrain(self) -> str:
         """The command that makes it."""
+        if not self.corpus:
+            return f"dvc repro {self.family}@{self.run}"
         return self.repro("pretrain", self.corpus)
 
     def repro(self, task: str, data: str) -> str:
@@ -67,7 +71,7 @@ class Cell:
 
     def again(self, task: str, data: str) -> str:
         """As `repro`, for outcomes that are there but cannot be used."""
-        return self.repro(task, data).replace("dvc repro ", "dvc repro -f -s ")
+        return _forced(self.repro(task, data))
 
     def outcomes(self, task: str, data: str) -> Path:
         """Its outcomes in a task on a corpus or label set."""
@@ -101,7 +105,25 @@ class Cell:
                 path,
                 found=f"no key {lacking[0]!r}" if lacking else f"seed {held['seed']}",
                 expected="the metrics of a run" if lacking else f"seed {self.seed}",
-                mend=f"run `{self.again('pretrain', self.corpus)}`",
+                mend=f"run `{_forced(self.pretrain)}`",
+            )
+        return held
+
+    def imported(self) -> dict[str, Any]:
+        """The imported.json of an imported model.
+
+        Raises:
+            DataError: missing, damaged, or without a key.
+        """
+        path = self.folder / "imported.json"
+        held: dict[str, Any] = read_json(path, mend=f"run `{self.pretrain}`")
+        lacking = sorted(IMPORTED_KEYS - held.keys())
+        if lacking:
+            raise DataError(
+                path,
+                found=f"no key {lacking[0]!r}",
+                expected="the record of an import",
+                mend=f"run `{_forced(self.pretrain)}`",
             )
         return held
 
@@ -119,6 +141,9 @@ class Cell:
                 rows = list(reader)
         except FileNotFoundError:
             raise DataError(path, found="no such file", expected="a CSV", mend=mend) from None
+        except (UnicodeDecodeError, csv.Error) as error:
+            found, mend = f"a damaged file ({error})", f"run `{_forced(self.pretrain)}`"
+            raise DataError(path, found=found, expected="a CSV", mend=mend) from None
         lacking = sorted(HISTORY_COLUMNS - set(reader.fieldnames or ()))
         if lacking:
             raise DataError(
@@ -131,17 +156,41 @@ class Cell:
                 path,
                 found=f"a history that ends at {ends}",
                 expected=f"one that ends at step {steps}",
-                mend=f"run `{self.again('pretrain', self.corpus)}`",
+                mend=f"run `{_forced(self.pretrain)}`",
             )
         return rows
 
 
 def cells(params: Params) -> Iterator[Cell]:
-    """Every cell, in the order of params.yaml."""
+    """Every cell that is trained, in the order of params.yaml."""
     for family, group in families(params).items():
         for run in group.all_runs:
             for seed in group.seeds_of(run):
                 yield Cell(params.name, family, group.corpus, run, seed, run in group.matched)
+
+
+def imported_cells(params: Params) -> Iterator[Cell]:
+    """Every imported model with every seed."""
+    for model in params.imported.models:
+        for seed in params.imported.seeds:
+            yield Cell(params.name, paths.IMPORTED, "", model, seed)
+
+
+def evaluations(params: Params, cell: Cell) -> list[tuple[str, str]]:
+    """The tasks that a cell runs, each with the corpus or label set that it runs on.
+
+    An imported model is searched once, with the first seed: none shapes its states.
+    """
+    if cell.family not in EVALUATED:
+        return []
+    once = cell.family == paths.IMPORTED and cell.seed != params.imported.seeds[0]
+    searched = [] if once else [("retrieval", name) for name in params.retrieval.sets]
+    return [*searched, ("probing", params.probing.labels), ("transfer", params.transfer.labels)]
+
+
+def evaluated(params: Params, cells: Iterable[Cell], task: str) -> list[Cell]:
+    """The cells that run a task."""
+    return [x for x in cells if task in (name for name, _ in evaluations(params, x))]
 
 
 def read_outcomes(cell: Cell, task: str, data: str) -> Any:
@@ -168,3 +217,7 @@ def read_outcomes(cell: Cell, task: str, data: str) -> Any:
         found = f"no column {lacking[0]!r}" if lacking else "no rows"
         raise DataError(path, found=found, expected=expected, mend=mend)
     return table
+
+
+def _forced(command: str) -> str:
+    return command.replace("dvc repro ", "dvc repro -f -s ")

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tiebench.corpus.tokenizer import CLS, PAD, SEP, SPECIALS
+from tiebench.corpus.tokenizer import OWN_ENDS, Ends
+from tiebench.evaluation.encode import Framed, frame
 from tiebench.model.coupling import Coupling
 from tiebench.model.lm import LanguageModel
 from tiebench.model.tensors import generator_of
@@ -26,18 +27,20 @@ TOKENS_PER_BATCH = 1024
 class Classifier(nn.Module):
     """`embed -> body -> mean over tokens -> linear`, without dropout (RemBERT, table 14).
 
-    A string is the mean of its tokens' last states, [CLS] and [SEP] left out: these encoders saw
-    windows of running text and no task that would gather a string in [CLS].
+    A string is the mean of its tokens' last states, special tokens left out: the encoders trained
+    here saw windows of running text and no task that would gather a string in [CLS].
 
     Args:
         model: the pretrained model, which is copied and stays as it is.
         labels: number of classes.
         seed: that of the cell; the linear layer is drawn from (seed, its name), as
             `LanguageModel.initialize` draws the body's maps.
+        ends: special tokens around a string; those of our tokenizers unless given.
     """
 
-    def __init__(self, model: LanguageModel, labels: int, seed: int) -> None:
+    def __init__(self, model: LanguageModel, labels: int, seed: int, ends: Ends = OWN_ENDS) -> None:
         super().__init__()
+        self.ends = ends
         body = model.settings.body
         self.coupling, self.body = input_end(model.coupling), copy.deepcopy(model.body)
         self.classifier = nn.Linear(body.width, labels)
@@ -47,11 +50,12 @@ class Classifier(nn.Module):
             self.classifier.weight.copy_(drawn)
             self.classifier.bias.zero_()
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Logits `[batch, labels]` of strings `[batch, seq]`, read as [CLS] tokens [SEP]."""
-        attended = ids != PAD
-        last = self.body(self.coupling.embed(ids), None if attended.all() else attended)[-1]
-        content = (ids >= SPECIALS).to(last.dtype)
+    def forward(self, strings: Framed) -> Tensor:
+        """Logits `[batch, labels]` of strings, read between their ends."""
+        attended = None if strings.attended.all() else strings.attended
+        looked_up = self.coupling.lookup(strings.ids)
+        last = self.body(looked_up, attended, self.coupling.input_map)[-1]
+        content = strings.content.to(last.dtype)
         # [batch, 1, seq] @ [batch, seq, hidden]; an empty string has the mean zero
         summed = (content[:, None] @ last).squeeze(1)
         return self.classifier(summed / content.sum(1, keepdim=True).clamp(min=1))
@@ -65,7 +69,7 @@ class Classifier(nn.Module):
 
 
 def input_end(coupling: Coupling) -> Coupling:
-    """A copy with what `embed` needs, and without untied output table, transform and bias."""
+    """A copy with table and input map, and without untied output table, transform and bias."""
     left_out = {} if coupling.tied else {id(coupling.untied_output_table): None}
     copied = copy.deepcopy(coupling, left_out)
     if not copied.tied:
@@ -74,24 +78,15 @@ def input_end(coupling: Coupling) -> Coupling:
     return copied
 
 
-def pad(ids: Sequence[np.ndarray]) -> Tensor:
-    """Strings of token ids as `[batch, longest + 2]`, with [CLS] and [SEP] around each."""
-    padded = np.full((len(ids), max(map(len, ids)) + 2), PAD, dtype=np.int64)
-    padded[:, 0] = CLS
-    for row, part in enumerate(ids):
-        padded[row, 1 : len(part) + 1] = part
-        padded[row, len(part) + 1] = SEP
-    return torch.from_numpy(padded)
-
-
 @torch.no_grad()
 def score_labels(
     classifier: Classifier, ids: Sequence[np.ndarray], device: torch.device
 ) -> np.ndarray:
     """Logits of many strings, `[strings, labels]`; batches of like length change no result."""
     logits = np.empty((len(ids), classifier.classifier.out_features), dtype=np.float32)
-    for part in like_lengths([len(x) + 2 for x in ids]):
-        logits[part] = classifier(pad([ids[i] for i in part]).to(device)).cpu().numpy()
+    for part in like_lengths([len(x) + classifier.ends.size for x in ids]):
+        strings = frame([ids[i] for i in part], classifier.ends).to(device)
+        logits[part] = classifier(strings).cpu().numpy()
     return logits
 
 

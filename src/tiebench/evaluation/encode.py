@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +11,17 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from tiebench.corpus.tokenizer import CLS, PAD, SEP, encode
+from tiebench.corpus.tokenizer import (
+    OWN_ENDS,
+    PAD,
+    Ends,
+    encode,
+    id_count,
+    load_tokenizer,
+    special_ends,
+)
 from tiebench.errors import DataError
-from tiebench.model.lm import LanguageModel
+from tiebench.model.lm import LanguageModel, load_model
 from tiebench.progress import progress
 
 TOKENS_PER_BATCH = 4096
@@ -28,6 +37,55 @@ class Pieces(NamedTuple):
     """`[pieces]`, offset in the text of the first character that a piece has a byte of."""
     ends: np.ndarray
     """`[pieces]`, end-exclusive. The ranges leave no character of the text out."""
+
+
+class Framed(NamedTuple):
+    """Sentences between their special tokens, padded to one length."""
+
+    ids: Tensor
+    """`[batch, seq]`."""
+    attended: Tensor
+    """`[batch, seq]` bool: all but padding."""
+    content: Tensor
+    """`[batch, seq]` bool: a sentence's own tokens."""
+
+    def to(self, device: torch.device) -> Framed:
+        """The same on a device."""
+        return Framed(*(tensor.to(device) for tensor in self))
+
+
+def frame(ids: Sequence[np.ndarray], ends: Ends) -> Framed:
+    """Put special tokens around each sentence, and padding behind.
+
+    A sentence without any token, own or special, attends to its first padding: attention over
+    nothing is not a number.
+    """
+    before, lengths = len(ends.prefix), np.array([[len(part)] for part in ids])
+    place = np.arange(max(1, int(lengths.max()) + ends.size))
+    padded = np.full((len(ids), len(place)), PAD, dtype=np.int64)
+    for row, part in enumerate(ids):
+        padded[row, : len(part) + ends.size] = (*ends.prefix, *part, *ends.suffix)
+    attended = place < np.maximum(1, lengths + ends.size)
+    content = (place >= before) & (place < before + lengths)
+    return Framed(*(torch.from_numpy(x) for x in (padded, attended, content)))
+
+
+def read_run(folder: Path) -> tuple[LanguageModel, Tokenizer, Ends]:
+    """The model of a run folder, its tokenizer, and what the latter puts around a sentence.
+
+    Raises:
+        DataError: missing or damaged, or a tokenizer with more entries than the tables have rows.
+    """
+    path = folder / "tokenizer.json"
+    tokenizer, model = load_tokenizer(path), load_model(folder)
+    if id_count(tokenizer) > model.vocabulary:
+        raise DataError(
+            path,
+            found=f"ids up to {id_count(tokenizer) - 1}",
+            expected=f"ids below {model.vocabulary}, the rows of the tables in the same folder",
+            mend="restore the tokenizer that the model was made with",
+        )
+    return model, tokenizer, special_ends(tokenizer)
 
 
 def sentence_ids(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[np.ndarray]:
@@ -49,6 +107,7 @@ def sentence_pieces(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[Piec
     ):
         offsets = np.asarray(item.offsets, dtype=np.int64).reshape(-1, 2)
         starts = offsets[:, 0]
+        starts[:1] = 0  # and what a normalizer drops at the beginning belongs to the first piece
         distinct = np.unique(starts)
         # the library gives a joined character the place of its first part only
         following = np.append(distinct, len(text))[np.searchsorted(distinct, starts, "right")]
@@ -62,18 +121,20 @@ def encode_sentences(
     ids: Sequence[np.ndarray],
     device: torch.device,
     subject: str,
+    ends: Ends = OWN_ENDS,
     chosen: Sequence[int] | None = None,
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """The states of each sentence, read once as [CLS] tokens [SEP], in batches of like lengths.
+    """The states of each sentence, read once between its ends, in batches of like lengths.
 
     Args:
         ids: those of each sentence, without special tokens.
         subject: what the sentences are, for the error.
+        ends: special tokens around a sentence; those of our tokenizers unless given.
         chosen: which to encode; None for all.
 
     Yields:
         Which sentences; their states `[layers + 1, batch, seq, hidden]`; and `[batch, seq]`, True
-        at a sentence's own tokens. Token t of a sentence is at position t + 1.
+        at a sentence's own tokens. Token t of a sentence is at position t + len(ends.prefix).
 
     Raises:
         DataError: a sentence is longer than the body allows.
@@ -83,48 +144,46 @@ def encode_sentences(
         return
     limit = model.body.settings.maximum_length
     longest = min(i for i in order if len(ids[i]) == len(ids[order[-1]]))
-    if len(ids[longest]) + 2 > limit:
+    if len(ids[longest]) + ends.size > limit:
         raise DataError(
             f"{subject}, sentence {longest + 1}",
-            found=f"{len(ids[longest])} tokens and two special ones",
+            found=f"{len(ids[longest])} tokens and {ends.size} special ones",
             expected=f"at most body.maximum_length = {limit}",
-            mend="take a set with shorter sentences, or raise body.maximum_length (and train anew)",
+            mend="take a set with shorter sentences; or raise body.maximum_length and train anew; "
+            "or leave the model out, if it is an imported one (`~imported.models.NAME`)",
         )
     start = 0
     with progress(total=len(order), desc="encode", unit="sentence") as bar:
         while start < len(order):
-            length = len(ids[order[start]]) + 2
             end = start + 1
             while end < len(order):
-                longer = len(ids[order[end]]) + 2
+                longer = len(ids[order[end]]) + ends.size
                 if longer * (end + 1 - start) > TOKENS_PER_BATCH:
                     break
-                end, length = end + 1, longer
+                end += 1
             part = order[start:end]
-            padded = np.full((len(part), length), PAD, dtype=np.int64)
-            content = np.zeros((len(part), length), dtype=bool)
-            for row, index in enumerate(part):
-                size = len(ids[index])
-                padded[row, : size + 2] = (CLS, *ids[index], SEP)
-                content[row, 1 : size + 1] = True
-            batch = torch.from_numpy(padded).to(device)
+            batch = frame([ids[index] for index in part], ends).to(device)
             with torch.no_grad():
-                states = torch.stack(model.states(batch, batch != PAD))
-            yield part, states, torch.from_numpy(content).to(device)
+                states = torch.stack(model.states(batch.ids, batch.attended))
+            yield part, states, batch.content
             bar.update(len(part))
             start = end
 
 
 def sentence_vectors(
-    model: LanguageModel, ids: Sequence[np.ndarray], device: torch.device, subject: str
+    model: LanguageModel,
+    ids: Sequence[np.ndarray],
+    device: torch.device,
+    subject: str,
+    ends: Ends = OWN_ENDS,
 ) -> np.ndarray:
     """The mean of each sentence's token states in each layer.
 
-    The two special tokens are left out of the mean (Chung et al. 2021, appendix A.9). An empty
+    The special tokens are left out of the mean (Chung et al. 2021, appendix A.9). An empty
     sentence has zero vectors.
 
     Args:
-        ids, subject: as for `encode_sentences`.
+        ids, subject, ends: as for `encode_sentences`.
 
     Returns:
         `[layers + 1, sentences, hidden]` float64.
@@ -133,7 +192,7 @@ def sentence_vectors(
         DataError: as `encode_sentences`.
     """
     vectors: np.ndarray | None = None
-    for part, states, content in encode_sentences(model, ids, device, subject):
+    for part, states, content in encode_sentences(model, ids, device, subject, ends):
         states, weights = states.double(), content.double()
         means = (states * weights[..., None]).sum(2) / weights.sum(1).clamp(min=1)[:, None]
         if vectors is None:
@@ -149,6 +208,7 @@ def span_vectors(
     spans: Sequence[np.ndarray],
     device: torch.device,
     subject: str,
+    ends: Ends = OWN_ENDS,
 ) -> np.ndarray:
     """The mean of the states of each span's pieces in each layer.
 
@@ -160,7 +220,7 @@ def span_vectors(
     Args:
         sentences: from `sentence_pieces`.
         spans: `[spans, 2]` of each sentence, offsets of characters, end-exclusive.
-        subject: what the sentences are, for the error.
+        subject, ends: as for `encode_sentences`.
 
     Returns:
         `[layers + 1, spans of all sentences, hidden]` float32, in the order given.
@@ -172,22 +232,42 @@ def span_vectors(
         raise ValueError("spans for every sentence")
     held = [covering_pieces(*pair, f"{subject}, sentence {i + 1}")
             for i, pair in enumerate(zip(sentences, spans, strict=True))]  # fmt: skip
-    first = np.cumsum([0, *map(len, spans)])
+    first, first_own = np.cumsum([0, *map(len, spans)]), len(ends.prefix)
     vectors: np.ndarray | None = None
     ids = [pieces.ids for pieces in sentences]
     wanted = [i for i, held_spans in enumerate(spans) if len(held_spans)]
-    for part, states, _ in encode_sentences(model, ids, device, subject, wanted):
+    for part, states, _ in encode_sentences(model, ids, device, subject, ends, wanted):
         if vectors is None:
             vectors = np.empty((len(states), first[-1], states.shape[-1]), dtype=np.float32)
         rows = np.concatenate([np.arange(first[i], first[i + 1]) for i in part])
         length = states.shape[2]
-        where = np.concatenate([row * length + 1 + held[i][0] for row, i in enumerate(part)])
+        where = np.concatenate(
+            [row * length + first_own + held[i][0] for row, i in enumerate(part)]
+        )
         counts = np.concatenate([held[i][1] for i in part])
         chosen = states.flatten(1, 2)[:, torch.from_numpy(where).to(device)].cpu().numpy()
         sums = np.add.reduceat(chosen, np.cumsum(counts) - counts, axis=1)
         vectors[:, rows] = sums / counts[:, None].astype(np.float32)
     assert vectors is not None, "targets have spans"
     return vectors
+
+
+def require_finite(vectors: Sequence[np.ndarray], run_folder: Path) -> None:
+    """Refuse what no distance and no probe can be taken of.
+
+    Args:
+        vectors: states of the model in `run_folder`.
+
+    Raises:
+        DataError: one is not finite.
+    """
+    if not all(np.isfinite(part).all() for part in vectors):
+        raise DataError(
+            run_folder,
+            found="states that are not finite",
+            expected="a model with finite weights",
+            mend="train the run anew with a lower learning rate, or leave an imported model out",
+        )
 
 
 def covering_pieces(

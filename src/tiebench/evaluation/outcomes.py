@@ -1,13 +1,30 @@
-"""Writing per-example outcomes."""
+"""Writing what a cell of an evaluation leaves: per-example outcomes and their summary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from tiebench.files import replacing
+from tiebench.files import holding, replacing, replacing_folder
+from tiebench.paths import SCRATCH
+
+
+@contextmanager
+def replacing_outcomes(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of a cell's outcomes when the block succeeds.
+
+    So that a kill leaves no outcomes beside the summary of others.
+
+    Raises:
+        BusyError: another process writes the same cell.
+        WriteError: no room, or no permission.
+    """
+    name = "-".join(folder.parts[1:])
+    with holding(SCRATCH / f"{name}.lock", f"outcomes {folder}"), replacing_folder(folder) as new:
+        yield new
 
 
 def write_outcomes(path: Path, columns: Mapping[str, np.ndarray]) -> None:

@@ -13,20 +13,18 @@ import numpy as np
 import torch
 
 from tiebench import paths
-from tiebench.corpus.tokenizer import load_tokenizer
 from tiebench.errors import DataError, SettingsError
-from tiebench.evaluation.encode import sentence_pieces, span_vectors
+from tiebench.evaluation.encode import read_run, require_finite, sentence_pieces, span_vectors
 from tiebench.evaluation.keys import outcome_key
-from tiebench.evaluation.outcomes import write_outcomes
+from tiebench.evaluation.outcomes import replacing_outcomes, write_outcomes
 from tiebench.evaluation.probes import CONTROL, MIX, Examples, Outcome, train_probes
 from tiebench.evaluation.probing_settings import ProbingSettings
 from tiebench.files import sha256_of, write_json
 from tiebench.labels.parts import PARTS
 from tiebench.labels.read import Treebank, read_treebank
-from tiebench.model.lm import load_model
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.settings import Params, find_run
+from tiebench.settings import Params, corpus_of
 
 
 def probe(params: Params, family: str, run: str, seed: int) -> Path:
@@ -41,15 +39,14 @@ def probe(params: Params, family: str, run: str, seed: int) -> Path:
         DataError: the model or the label set is missing or damaged, a sentence is too long for
             the model, or a task has no targets in a part.
     """
-    find_run(params, family, run)
+    corpus_of(params, family, run)
     settings = params.probing
     labels = paths.labels_folder(settings.labels)
     treebank = read_treebank(labels)
     check_tasks(settings, treebank)
     run_folder = paths.run_folder(params.name, family, run, seed)
-    tokenizer = load_tokenizer(run_folder / "tokenizer.json")
     device = prepare_runtime()
-    model = load_model(run_folder).to(device)
+    model, tokenizer, ends = read_run(run_folder)
 
     chosen = {
         task: {part: choose_targets(treebank, task, part, settings) for part in PARTS}
@@ -58,14 +55,9 @@ def probe(params: Params, family: str, run: str, seed: int) -> Path:
     # those of all tasks of the label set, so that a task less changes no batch of sentences
     rows, spans = distinct_spans(treebank, np.arange(len(treebank.targets.task)))
     pieces = sentence_pieces(tokenizer, treebank.sentences.text)
-    found = span_vectors(model, pieces, spans, device, f"label set {settings.labels}")
-    if not np.isfinite(found).all():
-        raise DataError(
-            run_folder,
-            found="states that are not finite",
-            expected="a model with finite weights",
-            mend="train the run anew with a lower learning rate",
-        )
+    subject = f"label set {settings.labels}"
+    found = span_vectors(model.to(device), pieces, spans, device, subject, ends)
+    require_finite([found], run_folder)
     vectors = torch.from_numpy(found).to(device)
 
     outcomes: dict[str, dict[str, Outcome]] = {}
@@ -80,16 +72,18 @@ def probe(params: Params, family: str, run: str, seed: int) -> Path:
 
     folder = paths.outcome_folder(params.name, "probing", family, run, seed, settings.labels)
     tested = {task: parts["test"] for task, parts in chosen.items()}
-    _write_outcomes(folder / "outcomes.parquet", treebank, tested, outcomes)
-    summary = {
-        "key": outcome_key(run_folder, labels, settings),
-        "outcomes": sha256_of(folder / "outcomes.parquet"),
-        "layers": len(vectors),
-        "tasks": {
-            task: _summarize(found, len(chosen[task]["train"])) for task, found in outcomes.items()
-        },
-    }
-    write_json(folder / "summary.json", summary)
+    with replacing_outcomes(folder) as new:
+        _write_outcomes(new / "outcomes.parquet", treebank, tested, outcomes)
+        summary = {
+            "key": outcome_key(run_folder, labels, settings),
+            "outcomes": sha256_of(new / "outcomes.parquet"),
+            "layers": len(vectors),
+            "tasks": {
+                task: _summarize(found, len(chosen[task]["train"]))
+                for task, found in outcomes.items()
+            },
+        }
+        write_json(new / "summary.json", summary)
     return folder
 
 
@@ -116,7 +110,7 @@ def choose_targets(
     """Rows of the targets of a task in a part, in order.
 
     Raises:
-        DataError: there are none.
+        DataError: there are none, or, in training, none of a label.
     """
     targets = treebank.targets
     inside = treebank.sentences.part[targets.sentence] == part
@@ -127,6 +121,14 @@ def choose_targets(
             found=f"no targets in part {part}",
             expected="some in each part",
             mend="raise labels.*.sentences, lower labels.*.minimum, or leave out the task",
+        )
+    untrained = set(treebank.meta["labels"][task]) - set(targets.label[rows])
+    if part == "train" and untrained:
+        raise DataError(
+            f"label set {settings.labels}, task {task}",
+            found=f"no training target with label {min(untrained)!r}",
+            expected="some of every label",
+            mend=f"run `dvc repro -f labels@{settings.labels}`, which leaves such labels out",
         )
     return rows
 

@@ -20,15 +20,20 @@ from tokenizers import Tokenizer
 
 from tiebench import paths
 from tiebench.corpus.seen import digests, read_seen
-from tiebench.corpus.tokenizer import load_tokenizer
 from tiebench.errors import DataError
-from tiebench.evaluation.encode import sentence_ids, sentence_vectors
+from tiebench.corpus.tokenizer import id_count
+from tiebench.evaluation.encode import (
+    read_run,
+    require_finite,
+    sentence_ids,
+    sentence_vectors,
+)
+from tiebench.evaluation.outcomes import replacing_outcomes
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.files import replacing, write_json
-from tiebench.model.lm import load_model
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.settings import Params, find_run
+from tiebench.settings import Params, corpus_of
 
 TIE = 1e-9
 """Distances nearer than this, relative to the largest norms, are equal."""
@@ -44,31 +49,35 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
     and summary.json into evals/<name>/retrieval/<family>/<set>-<run>-s<seed>/.
 
     Raises:
-        DataError: the model or the set is missing or damaged, or a sentence is too long.
+        SettingsError: no such family or run.
+        DataError: the model or the set is missing or damaged, a sentence is too long, or a state
+            is not finite.
     """
-    group = find_run(params, family, run)
+    corpus = corpus_of(params, family, run)
     settings = params.retrieval
     sentences = read_sentences(
         paths.corpus_folder(name), params.corpora[name].languages, settings.pool
     )
     run_folder = paths.run_folder(params.name, family, run, seed)
-    tokenizer = load_tokenizer(run_folder / "tokenizer.json")
     device = prepare_runtime()
-    model = load_model(run_folder).to(device)
+    model, tokenizer, ends = read_run(run_folder)
+    model = model.to(device)
     ids = {language: sentence_ids(tokenizer, texts) for language, texts in sentences.items()}
     states = {
-        language: sentence_vectors(model, part, device, f"set {name}, language {language}")
+        language: sentence_vectors(model, part, device, f"set {name}, language {language}", ends)
         for language, part in ids.items()
     }
+    require_finite(list(states.values()), run_folder)
     layers: dict[str, dict[str, Vectors]] = {
         str(layer): {language: states[language][layer] for language in ids}
         for layer in range(len(next(iter(states.values()))))
     }
     layers["tokens"] = {
-        language: token_counts(part, tokenizer.get_vocab_size()) for language, part in ids.items()
+        language: token_counts(part, id_count(tokenizer)) for language, part in ids.items()
     }
     folder = paths.outcome_folder(params.name, "retrieval", family, run, seed, name)
-    seen = seen_in_training(sentences, paths.corpus_folder(group.corpus) / "seen.parquet")
+    texts = None if corpus is None else paths.corpus_folder(corpus) / "seen.parquet"
+    seen = seen_in_training(sentences, texts)
     worded = worded_tokens(tokenizer)
     equal, rows = 0, []
     pairs = list(language_pairs(list(sentences)))
@@ -88,15 +97,17 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
                         **part,
                     }
                 )
-    _write_outcomes(folder / "outcomes.parquet", name, rows)
     searched = [vectors for by_language in layers.values() for vectors in by_language.values()]
-    summary = {
+    summary: dict[str, int] = {
         "pool": settings.pool,
         "zero_vectors": sum(int((norms(vectors) == 0).sum()) for vectors in searched),
         "equal_sentences": equal,
-        "seen_in_training": int(np.logical_or.reduce(list(seen.values())).sum()),
     }
-    write_json(folder / "summary.json", summary)
+    if corpus is not None:
+        summary["seen_in_training"] = int(np.logical_or.reduce(list(seen.values())).sum())
+    with replacing_outcomes(folder) as new:
+        _write_outcomes(new / "outcomes.parquet", name, rows)
+        write_json(new / "summary.json", summary)
     return folder
 
 
@@ -176,17 +187,19 @@ def shared_tokens(source: Vectors, target: Vectors, worded: np.ndarray) -> np.nd
 
 
 def worded_tokens(tokenizer: Tokenizer) -> np.ndarray:
-    """`[vocabulary]` bool: tokens with a letter or digit; punctuation is shared by nearly all."""
-    size = tokenizer.get_vocab_size()
-    texts = tokenizer.decode_batch([[index] for index in range(size)])
+    """`[ids]` bool: tokens with a letter or digit; punctuation is shared by nearly all."""
+    texts = tokenizer.decode_batch([[index] for index in range(id_count(tokenizer))])
     return np.array([any(character.isalnum() for character in text) for text in texts])
 
 
-def seen_in_training(sentences: dict[str, list[str]], path: Path) -> dict[str, np.ndarray]:
+def seen_in_training(sentences: dict[str, list[str]], path: Path | None) -> dict[str, np.ndarray]:
     """By language, `[M]` bool: the model's corpus trains or validates on the same text.
 
-    None of the corpus' own held-out sentences is; those of another corpus may be.
+    None of the corpus' own held-out sentences is; those of another corpus may be. What an imported
+    model was trained on is not known (`path` None): False, for nothing can be left out by it.
     """
+    if path is None:
+        return {language: np.zeros(len(texts), dtype=bool) for language, texts in sentences.items()}
     seen = read_seen(path)
     return {language: np.isin(digests(texts), seen) for language, texts in sentences.items()}
 

@@ -13,14 +13,15 @@ from tiebench.analysis.published import COMPARISONS, CURVES, compare, published_
 from tiebench.analysis.tables import rounded, write_table
 from tiebench.errors import DataError
 from tiebench.evaluation import judgements, score_labels
+from tiebench.evaluation import score_imported as foreign
 from tiebench.evaluation import score_probing as probes
 from tiebench.evaluation import score_retrieval as searches
 from tiebench.evaluation import score_tables as tables
 from tiebench.evaluation import score_transfer as transfers
-from tiebench.evaluation.cells import cells
+from tiebench.evaluation.cells import cells, imported_cells
 from tiebench.evaluation.scoring import scorer
 from tiebench.evaluation.summaries import Row, summarize, summary_columns
-from tiebench.files import write_json, write_text
+from tiebench.files import holding, replacing_folder, write_json, write_text
 from tiebench.prune import strays
 from tiebench.settings import Params, families
 
@@ -33,7 +34,7 @@ ACCOUNTING = (
 
 
 def score(params: Params) -> None:
-    """Write reports/<name>/tables/*.csv and reports/<name>/metrics.json.
+    """Write reports/<name>/tables/*.csv, all or none, and reports/<name>/metrics.json.
 
     Reads exactly the cells that params.yaml names. What else lies beside them is named in the
     log and ignored.
@@ -41,18 +42,31 @@ def score(params: Params) -> None:
     Raises:
         DataError: a cell's artefact is missing, damaged, of other settings, or holds a number
             that is not finite; with the command that makes it.
+        BusyError: another process scores the same report.
+        WriteError: no room, or no permission.
     """
+    report = paths.report_folder(params.name)
+    lock = paths.SCRATCH / f"score-{params.name}.lock"
+    with holding(lock, f"report {params.name}"), replacing_folder(report / "tables") as folder:
+        held = _write_tables(params, folder)
+    write_json(report / "metrics.json", held)
+
+
+def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Write every table into an empty folder; what metrics.json holds."""
     for path in strays(params):
         logger.warning("%s is not a cell of params.yaml: ignored (`tiebench prune`)", path)
     metrics = {cell: cell.metrics() for cell in cells(params)}
+    evaluated = [*metrics, *imported_cells(params)]
     baselines = {family: group.baseline for family, group in families(params).items()}
     parameters = tables.parameter_rows(params, metrics)
+    imported = list(foreign.model_rows(params))
     language_modeling = list(tables.language_modeling_rows(metrics))
     curves = list(tables.learning_curve_rows(metrics))
-    retrieval, sentences, searched = searches.retrieval_rows(params, metrics)
+    retrieval, sentences, searched = searches.retrieval_rows(params, evaluated)
     with scorer() as labels:
-        probing = probes.score_probing(params, metrics, labels)
-        transfer = transfers.score_transfer(params, metrics, labels)
+        probing = probes.score_probing(params, evaluated, labels)
+        transfer = transfers.score_transfer(params, evaluated, labels)
         label_baselines = list(score_labels.baseline_rows(params, labels))
     by_layer = searches.by_layer(params, retrieval)
     headline = [
@@ -68,15 +82,12 @@ def score(params: Params) -> None:
     judged = judgements.judge_pairs(params, headline, sampled, unsettled)
     pairs = list(judgements.pair_rows(judged))
 
-    folder = paths.report_folder(params.name) / "tables"
-    written = {folder / f"{name}.csv" for name in ACCOUNTING}
-    for path in written:
-        _copy(paths.evaluation_folder(params.name, "accounting") / path.name, path)
+    for name in ACCOUNTING:
+        source = paths.evaluation_folder(params.name, "accounting") / f"{name}.csv"
+        _copy(source, folder / source.name)
 
     def write(name: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        path = folder / f"{name}.csv"
-        write_table(path, columns, rows)
-        written.add(path)
+        write_table(folder / f"{name}.csv", columns, rows)
 
     write("runs", tables.RUNS, runs)
     write("parameters", tables.PARAMETERS, parameters)
@@ -85,7 +96,7 @@ def score(params: Params) -> None:
     write("retrieval", searches.RETRIEVAL, retrieval)
     write("retrieval_by_layer", searches.BY_LAYER, by_layer)
     write("retrieval_sentences", searches.SENTENCES, sentences)
-    write("retrieval_sets", searches.RETRIEVAL_SETS, searches.set_rows(params, metrics))
+    write("retrieval_sets", searches.RETRIEVAL_SETS, searches.set_rows(params, evaluated))
     write("probing", probes.PROBING, probing.rows)
     weights = ({key: row[key] for key in probes.WEIGHTS} for row in probing.weights)
     write("probing_weights", probes.WEIGHTS, weights)
@@ -96,7 +107,9 @@ def score(params: Params) -> None:
     write("label_sets", score_labels.LABEL_SETS, score_labels.set_rows(params))
     write("label_baselines", score_labels.LABEL_BASELINES, label_baselines)
     write("corpus", tables.CORPUS, tables.corpus_rows(params))
-    write("provenance", tables.PROVENANCE, tables.provenance_rows(params, metrics))
+    provenance = [*tables.provenance_rows(params, metrics), *foreign.provenance_rows(params)]
+    write("provenance", tables.PROVENANCE, provenance)
+    write("imported", foreign.IMPORTED_MODELS, imported)
     summary = summarize(headline, (), baselines)
     write("summary", summary_columns(()), summary)
     for name, rows, keys in (
@@ -116,9 +129,7 @@ def score(params: Params) -> None:
     compared = compare(runs, headline, searches.published_pair(params), unsettled, pairs)
     write("published", COMPARISONS, compared)
     write("published_curves", CURVES, published_curves())
-    for stale in set(folder.glob("*.csv")) - written:
-        stale.unlink()
-    write_json(paths.report_folder(params.name) / "metrics.json", flat(summary, parameters))
+    return flat(summary, [*parameters, *foreign.parameter_rows(imported)])
 
 
 def flat(summary: list[Row], parameters: list[Row]) -> dict[str, dict[str, dict[str, float]]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tiebench.analysis.resampling import Outcomes, bootstrap_interval
-from tiebench.evaluation.cells import EVALUATED, Cell
+from tiebench.evaluation.cells import Cell, evaluated
 from tiebench.evaluation.scoring import Scorer, codes, finite, interval, outcomes_of
 from tiebench.paths import labels_folder
 from tiebench.progress import progress
@@ -54,8 +54,7 @@ def score_probing(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Prob
     scored, labels = Probing(), params.probing.labels
     hits: dict[tuple[str, ...], list[np.ndarray]] = defaultdict(list)
     sentences: dict[str, np.ndarray] = {}
-    probed = [cell for cell in cells if cell.family in EVALUATED]
-    for cell in progress(probed, desc="score probing", unit="cell"):
+    for cell in progress(evaluated(params, cells, "probing"), desc="score probing", unit="cell"):
         table, summary = outcomes_of(cell, "probing", labels, labels_folder(labels), params.probing)
         (tasks, task), (probes, probe) = codes(table["task"]), codes(table["probe"])
         group = task * len(probes) + probe

@@ -13,7 +13,7 @@ import numpy as np
 
 from tiebench.analysis.resampling import Outcomes, Sampled, bootstrap_interval
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import EVALUATED, Cell, read_outcomes
+from tiebench.evaluation.cells import Cell, evaluated, read_outcomes
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.evaluation.scoring import codes, finite, interval
 from tiebench.progress import progress
@@ -71,8 +71,9 @@ def retrieval_rows(params: Params, cells: Iterable[Cell]) -> tuple[list[Row], li
     protocol = published_protocol(params.retrieval)
     with tempfile.TemporaryDirectory() as cache:
         metric = RetrievalAccuracy(cache_dir=cache)
-        searched = [cell for cell in cells if cell.family in EVALUATED]
-        for cell in progress(searched, desc="score retrieval", unit="cell"):
+        for cell in progress(
+            evaluated(params, cells, "retrieval"), desc="score retrieval", unit="cell"
+        ):
             for name in params.retrieval.sets:
                 table = read_outcomes(cell, "retrieval", name)
                 rows += finite(_retrieval_of(cell, name, table, metric), cell, "retrieval", name)
@@ -162,9 +163,10 @@ def _sampled(credits: dict[tuple[str, ...], list[np.ndarray]]) -> Sampled:
 
 
 def set_rows(params: Params, cells: Iterable[Cell]) -> Iterator[Row]:
-    """Per cell and set: pool, sentences equal to another, zero vectors, texts trained on."""
-    for cell in cells:
-        for name in params.retrieval.sets if cell.family in EVALUATED else ():
+    """Per cell and set: pool, sentences equal to another, zero vectors, texts trained on (where
+    these are known)."""
+    for cell in evaluated(params, cells, "retrieval"):
+        for name in params.retrieval.sets:
             for metric, value in cell.summary("retrieval", name).items():
                 yield {
                     "family": cell.family, "run": cell.run, "seed": cell.seed,

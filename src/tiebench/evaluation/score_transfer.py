@@ -11,10 +11,11 @@ import numpy as np
 
 from tiebench.analysis.resampling import Outcomes, bootstrap_interval
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import EVALUATED, Cell
+from tiebench.evaluation.cells import Cell, evaluated
+from tiebench.evaluation.imported_settings import transfer_settings
 from tiebench.evaluation.scoring import Scorer, codes, finite, interval, outcomes_of
 from tiebench.labels.read import read_baselines, read_purposes
-from tiebench.paths import corpus_folder, labels_folder
+from tiebench.paths import IMPORTED, corpus_folder, labels_folder
 from tiebench.progress import progress
 from tiebench.settings import Params
 
@@ -54,13 +55,12 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
     surface = _surface(read_baselines(folder).columns, len(keys))
     first, *others = params.labels[labels].languages
     hits: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
-    where: dict[str, np.ndarray] = {}
+    where: dict[str, dict[str, np.ndarray]] = {}
     languages: list[str] = []
-    for cell in progress(
-        [cell for cell in cells if cell.family in EVALUATED], desc="score transfer", unit="cell"
-    ):
-        texts = corpus_folder(cell.corpus) / "seen.parquet"
-        table, summary = outcomes_of(cell, "transfer", labels, folder, params.transfer, texts)
+    for cell in progress(evaluated(params, cells, "transfer"), desc="score transfer", unit="cell"):
+        settings = transfer_settings(params, cell.family)
+        texts = [corpus_folder(cell.corpus) / "seen.parquet"] if cell.corpus else []
+        table, summary = outcomes_of(cell, "transfer", labels, folder, settings, *texts)
         languages, language = codes(table["lang"])
         example, fresh = table["example"].to_numpy(), ~table["seen"].to_numpy()
         if set(languages) != {first, *others}:
@@ -88,7 +88,7 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
             "excess": found["accuracy"] - by_form,
         }
         rows: list[Row] = []
-        for at, subset in enumerate(SUBSETS):
+        for at, subset in enumerate(_subsets(cell.family)):
             of = {x: at * len(languages) + i for i, x in enumerate(languages)}
             held = [x for x in (first, *others) if found["n"][of[x]]]
             for metric, value in values.items():
@@ -112,18 +112,23 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
         )  # fmt: skip
         scored.cells += finite(chosen, cell, "transfer", labels)
         hits[cell.family, cell.run].append(found["hit"][: len(table)])
-        where = {
+        where[cell.family] = {
             "language": np.array(languages)[language], "fresh": fresh, "easy": easy,
             "key": keys[example],
         }  # fmt: skip
     for (family, run), by_seed in hits.items():
-        right = np.mean(by_seed, axis=0)
-        scored.sentences += _sentence_rows(family, run, labels, right, where, (first, *others))
-        other = where["language"] != first
+        right, place = np.mean(by_seed, axis=0), where[family]
+        scored.sentences += _sentence_rows(family, run, labels, right, place, (first, *others))
+        other = place["language"] != first
         scored.sampled[family, run, "transfer"] = Outcomes(
-            right[other], where["key"][other], where["language"][other]
+            right[other], place["key"][other], place["language"][other]
         )
     return scored
+
+
+def _subsets(family: str) -> tuple[str, ...]:
+    """All strings; and those not trained on, where what was trained on is known."""
+    return SUBSETS[:1] if family == IMPORTED else SUBSETS
 
 
 def _surface(columns: Mapping[str, np.ndarray], examples: int) -> np.ndarray:
@@ -157,7 +162,7 @@ def _sentence_rows(
     Translations of one string are drawn together; each draw has a mean of the languages of its
     own.
     """
-    for subset, name in ((s, x) for s in SUBSETS for x in (*languages, OTHERS)):
+    for subset, name in ((s, x) for s in _subsets(family) for x in (*languages, OTHERS)):
         inside = where["language"] == name if name != OTHERS else where["language"] != languages[0]
         if subset != "all":
             inside = inside & where["fresh"]

@@ -35,7 +35,8 @@ def summarize(
     Args:
         rows: long format with family, run, seed, metric, value and `keys`.
         keys: what a value is about besides its run, seed and metric.
-        baselines: by family, the run that the others are paired with, seed by seed.
+        baselines: by family, the run that the others are paired with, seed by seed. Imported
+            models have none: they differ in more than a coupling.
 
     Returns:
         Rows with `summary_columns(keys)`. One seed, and a value that is the same for all seeds,
@@ -50,9 +51,9 @@ def summarize(
     for group, by_seed in values.items():
         family, run, *rest = group
         estimate = mean_interval(list(by_seed.values()))
-        baseline = baselines[family]
+        baseline = baselines.get(family)
         difference = None
-        if run != baseline:
+        if baseline not in (None, run):
             difference = paired(by_seed, values.get((family, baseline, *rest), {}))
         summary.append(
             {

@@ -20,20 +20,21 @@ import torch.nn.functional as F
 
 from tiebench import paths
 from tiebench.corpus.seen import digests, read_seen
-from tiebench.corpus.tokenizer import load_tokenizer
+from tiebench.corpus.tokenizer import OWN_ENDS, Ends
 from tiebench.errors import DataError, TrainingError
 from tiebench.evaluation.adam import Adam
-from tiebench.evaluation.classifier import Classifier, pad, score_labels
-from tiebench.evaluation.encode import sentence_ids
+from tiebench.evaluation.classifier import Classifier, score_labels
+from tiebench.evaluation.encode import frame, read_run, sentence_ids
+from tiebench.evaluation.imported_settings import transfer_settings
 from tiebench.evaluation.keys import outcome_key
-from tiebench.evaluation.outcomes import write_outcomes
+from tiebench.evaluation.outcomes import replacing_outcomes, write_outcomes
 from tiebench.evaluation.transfer_settings import TransferSettings
 from tiebench.files import sha256_of, write_json
 from tiebench.labels.read import Purposes, read_purposes
-from tiebench.model.lm import LanguageModel, load_model
+from tiebench.model.lm import LanguageModel
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.settings import Params, find_run
+from tiebench.settings import Params, corpus_of
 from tiebench.training.optimizer import group_parameters
 
 WEIGHT_DECAY, BETAS, EPSILON, CLIP = 0.01, (0.9, 0.999), 1e-6, 1.0
@@ -75,22 +76,23 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
     takes is cut at its end, and counted: form and label survive.
 
     Raises:
+        SettingsError: no such family or run.
         DataError: the model, the label set or the digests of the training text are missing,
             damaged, or do not fit each other.
         TrainingError: no learning rate has a finite loss.
     """
-    group, settings = find_run(params, family, run), params.transfer
+    corpus, settings = corpus_of(params, family, run), transfer_settings(params, family)
     run_folder = paths.run_folder(params.name, family, run, seed)
     labels_folder = paths.labels_folder(settings.labels)
     data = read_purposes(labels_folder)
     labels, first = sorted(data.meta["labels"]), data.meta["languages"][0]
     check(data, labels_folder, labels, first)
-    texts = paths.corpus_folder(group.corpus) / "seen.parquet"
-    seen = read_seen(texts)
-    tokenizer = load_tokenizer(run_folder / "tokenizer.json")
+    texts = None if corpus is None else paths.corpus_folder(corpus) / "seen.parquet"
+    seen = None if texts is None else read_seen(texts)
     device = prepare_runtime()
-    model = load_model(run_folder)
-    ids, cut = cut_long(sentence_ids(tokenizer, data.text), model.settings.body.maximum_length)
+    model, tokenizer, ends = read_run(run_folder)
+    room = model.settings.body.maximum_length - ends.size
+    ids, cut = cut_long(sentence_ids(tokenizer, data.text), room)
     examples = Examples(ids, np.searchsorted(labels, data.label.tolist()))
     own, test = data.lang == first, np.flatnonzero(data.part == "test")
     cell = f"transfer {family} {paths.cell_name(run, seed)}"
@@ -98,7 +100,7 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
         model,
         examples.at(np.flatnonzero(own & (data.part == "train"))),
         examples.at(np.flatnonzero(own & (data.part == "development"))),
-        labels=len(labels), settings=settings, seed=seed, device=device, subject=cell,
+        labels=len(labels), settings=settings, seed=seed, device=device, subject=cell, ends=ends,
     )  # fmt: skip
     logits = score_labels(tuned.classifier, [ids[row] for row in test], device)
     folder = paths.outcome_folder(params.name, "transfer", family, run, seed, data=settings.labels)
@@ -107,25 +109,29 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
         "example": test.astype(np.int32),
         "reference": data.label[test],
         "prediction": np.array(labels, dtype=object)[logits.argmax(axis=1)],
-        "seen": np.isin(digests(data.text[row] for row in test), seen),
+        # what an imported model was trained on is not known: nothing can be left out by it
+        "seen": np.zeros(len(test), dtype=bool)
+        if seen is None
+        else np.isin(digests(data.text[row] for row in test), seen),
     }
-    write_outcomes(folder / "outcomes.parquet", columns)
     counts = tuned.classifier.parameter_counts()
-    summary = {
-        "key": outcome_key(run_folder, labels_folder, settings, texts),
-        "outcomes": sha256_of(folder / "outcomes.parquet"),
-        **tuned.best,
-        "grid": tuned.grid,
-        "parameters": counts["total"],
-        "encoder_parameters": counts["encoder"],
-        "cut": int(cut.sum()),
-    }
-    write_json(folder / "summary.json", summary)
+    with replacing_outcomes(folder) as new:
+        write_outcomes(new / "outcomes.parquet", columns)
+        summary = {
+            "key": outcome_key(run_folder, labels_folder, settings, *([texts] if texts else [])),
+            "outcomes": sha256_of(new / "outcomes.parquet"),
+            **tuned.best,
+            "grid": tuned.grid,
+            "parameters": counts["total"],
+            "encoder_parameters": counts["encoder"],
+            "cut": int(cut.sum()),
+        }
+        write_json(new / "summary.json", summary)
     return folder
 
 
 def check(data: Purposes, folder: Path, labels: list[str], first: str) -> None:
-    """Check that every label is a known one and that every part has examples.
+    """Check that every label is a known one that is trained on, and that every part has examples.
 
     Raises:
         DataError: what is missing or unknown.
@@ -143,11 +149,18 @@ def check(data: Purposes, folder: Path, labels: list[str], first: str) -> None:
             raise DataError(
                 path, found=f"no {part} example in {language}", expected="at least one", mend=mend
             )
+    untrained = set(labels) - set(data.label[(data.lang == first) & (data.part == "train")])
+    if untrained:
+        raise DataError(
+            path,
+            found=f"no training example of label {min(untrained)!r} in {first}",
+            expected="some of every label",
+            mend=mend,
+        )
 
 
-def cut_long(ids: list[np.ndarray], maximum: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Strings cut to what fits beside [CLS] and [SEP], and which were, `[strings]` bool."""
-    limit = maximum - 2
+def cut_long(ids: list[np.ndarray], limit: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Strings cut to at most `limit` tokens, and which were, `[strings]` bool."""
     return [part[:limit] for part in ids], np.array([len(part) > limit for part in ids])
 
 
@@ -161,6 +174,7 @@ def fine_tune(
     seed: int,
     device: torch.device,
     subject: str,
+    ends: Ends = OWN_ENDS,
 ) -> FineTuned:
     """Fine-tune with every learning rate and keep the best by development accuracy.
 
@@ -171,6 +185,7 @@ def fine_tune(
         labels: number of classes.
         seed: that of the cell; it draws the batches and the linear layer.
         subject: the cell, for the bar and the error.
+        ends: special tokens around a string.
 
     Raises:
         TrainingError: no learning rate has a finite loss.
@@ -183,7 +198,7 @@ def fine_tune(
     total = len(settings.learning_rates) * settings.epochs * len(train.ids)
     with progress(total=total, desc=subject, unit="example") as bar:
         for rate in settings.learning_rates:
-            classifier = Classifier(model, labels, seed).to(device)
+            classifier = Classifier(model, labels, seed, ends).to(device)
             updates = train_epochs(classifier, train, epochs, rate, settings, device, bar)
             for epoch in range(1, settings.epochs + 1):
                 failed = next(updates)
@@ -208,7 +223,7 @@ def fine_tune(
             expected="finite values with one of transfer.learning_rates",
             mend="lower transfer.learning_rates",
         )
-    classifier = Classifier(model, labels, seed).to(device)
+    classifier = Classifier(model, labels, seed, ends).to(device)
     classifier.load_state_dict(held)
     return FineTuned(classifier, best, grid)
 
@@ -260,7 +275,8 @@ def train_epochs(
             batch = train.at(rows)
             classifier.zero_grad()
             targets = torch.from_numpy(batch.targets).to(device)
-            loss = F.cross_entropy(classifier(pad(batch.ids).to(device)), targets)
+            strings = frame(batch.ids, classifier.ends).to(device)
+            loss = F.cross_entropy(classifier(strings), targets)
             loss.backward()
             norm = torch.nn.utils.clip_grad_norm_(classifier.parameters(), CLIP)
             step += 1

@@ -6,35 +6,42 @@ Shapes: `batch`, `seq`, `hidden` (the residual stream), `heads`, `head` (hidden 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tiebench.errors import DataError
-from tiebench.model.settings import BodySettings
+from tiebench.model.settings import BodySettings, RotaryScaling
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention on torch's scaled-dot-product kernel."""
+    """Multi-head self-attention on torch's scaled-dot-product kernel.
+
+    The rows of `query_key_value` are those of the queries, the keys and the values, by head.
+    """
 
     def __init__(self, settings: BodySettings) -> None:
         super().__init__()
         self.heads, self.causal = settings.heads, settings.causal
-        self.query_key_value = nn.Linear(settings.width, 3 * settings.width, bias=settings.bias)
+        self.shared = settings.key_value_heads or settings.heads
+        rows = settings.width // settings.heads * (settings.heads + 2 * self.shared)
+        self.query_key_value = nn.Linear(settings.width, rows, bias=settings.bias)
         self.output = nn.Linear(settings.width, settings.width, bias=settings.bias)
 
     def forward(self, states: Tensor, mask: Tensor | None, rotation: Tensor | None) -> Tensor:
         """`[batch, seq, hidden]` to the same; `mask` is True where attended."""
         batch, seq, hidden = states.shape
-        # [batch, seq, 3, heads, head] -> [3, batch, heads, seq, head]
-        split = self.query_key_value(states).view(batch, seq, 3, self.heads, hidden // self.heads)
-        query, key, value = split.permute(2, 0, 3, 1, 4)
+        # [batch, seq, all heads, head] -> [batch, all heads, seq, head]
+        split = self.query_key_value(states).view(batch, seq, -1, hidden // self.heads)
+        query, key, value = split.transpose(1, 2).split((self.heads, self.shared, self.shared), 1)
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
         attended = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=self.causal and mask is None
-        )
+            query, key, value, attn_mask=mask, is_causal=self.causal and mask is None,
+            enable_gqa=self.shared != self.heads,
+        )  # fmt: skip
         return self.output(attended.transpose(1, 2).reshape(batch, seq, hidden))
 
 
@@ -76,36 +83,53 @@ class Block(nn.Module):
 
 
 class Body(nn.Module):
-    """Positions, blocks and the last norm; with kind `identity` the last norm alone."""
+    """Positions, blocks and the last norm; with kind `identity` the last norm alone.
+
+    Args:
+        settings: the shape.
+        input_width: that of the input table, whose rows come in; the body's unless given.
+
+    Raises:
+        SettingsError: positions and norm at the input table's width, which is the body's.
+    """
 
     position_table: nn.Parameter | None
 
-    def __init__(self, settings: BodySettings) -> None:
+    def __init__(self, settings: BodySettings, input_width: int | None = None) -> None:
         super().__init__()
         self.settings = settings
+        width = settings.position_width(input_width or settings.width)
         transformer = settings.kind == "transformer"
         learned = transformer and settings.positions == "learned"
-        shape = (settings.maximum_length, settings.width)
+        shape = (settings.maximum_length, width)
         self.position_table = nn.Parameter(torch.empty(shape)) if learned else None
-        self.embedding_norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
+        self.embedding_norm = (
+            make_norm(settings, width) if settings.embedding_norm else nn.Identity()
+        )
         self.blocks = nn.ModuleList(
             Block(settings) for _ in range(settings.layers if transformer else 0)
         )
         pre = settings.norm_placement == "pre"
         self.final_norm = make_norm(settings) if pre else nn.Identity()
 
-    def forward(self, embedded: Tensor, attended: Tensor | None = None) -> list[Tensor]:
+    def forward(
+        self,
+        looked_up: Tensor,
+        attended: Tensor | None = None,
+        input_map: Callable[[Tensor], Tensor] | None = None,
+    ) -> list[Tensor]:
         """States of every layer.
 
         Args:
-            embedded: `[batch, seq, hidden]`.
+            looked_up: rows of the input table, `[batch, seq, input_width]`.
             attended: `[batch, seq]`, True at real tokens; None when there is no padding.
+            input_map: from the input table's width to the body's; None where they are equal.
 
         Returns:
             layers + 1 tensors `[batch, seq, hidden]`: after the embedding (with positions and
             embedding norm), after each block; the last one after the final norm.
         """
-        settings, seq = self.settings, embedded.shape[1]
+        settings, seq = self.settings, looked_up.shape[1]
         if seq > settings.maximum_length:
             raise DataError(
                 "input",
@@ -113,15 +137,21 @@ class Body(nn.Module):
                 expected=f"at most body.maximum_length = {settings.maximum_length}",
                 mend="raise body.maximum_length or cut the input",
             )
+        before = input_map is not None and settings.embedding_width == "input"
+        state = looked_up if before or input_map is None else input_map(looked_up)
         rotation = None
-        if settings.kind == "transformer":
-            if self.position_table is not None:
-                embedded = embedded + self.position_table[:seq]
-            elif settings.positions == "sinusoidal":
-                embedded = embedded + sinusoids(seq, settings.width).to(embedded)
-            else:
-                rotation = rotary(seq, settings.width // settings.heads).to(embedded.device)
-        state = self.embedding_norm(embedded)
+        if self.position_table is not None:
+            state = state + self.position_table[:seq]
+        elif settings.kind == "transformer" and settings.positions == "sinusoidal":
+            state = state + sinusoids(seq, state.shape[2]).to(state)
+        elif settings.kind == "transformer":
+            angles = rotary(
+                seq, settings.width // settings.heads, settings.rotary_base, settings.rotary_scaling
+            )
+            rotation = angles.to(state.device)
+        state = self.embedding_norm(state)
+        if before and input_map is not None:
+            state = input_map(state)
         mask = attention_mask(attended, settings.causal)
         states = [state]
         for block in self.blocks:
@@ -142,10 +172,10 @@ def attention_mask(attended: Tensor | None, causal: bool) -> Tensor | None:
     return mask
 
 
-def make_norm(settings: BodySettings) -> nn.Module:
+def make_norm(settings: BodySettings, width: int | None = None) -> nn.Module:
     """The body's norm over the last dimension, with gain (and shift for layer norm)."""
     kind = nn.LayerNorm if settings.norm == "layer_norm" else nn.RMSNorm
-    return kind(settings.width, eps=settings.norm_epsilon)
+    return kind(width or settings.width, eps=settings.norm_epsilon)
 
 
 def sinusoids(seq: int, width: int) -> Tensor:
@@ -155,9 +185,16 @@ def sinusoids(seq: int, width: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), dim=-1).reshape(seq, width)
 
 
-def rotary(seq: int, head: int) -> Tensor:
+def rotary(
+    seq: int, head: int, base: float = 10_000.0, scaling: RotaryScaling | None = None
+) -> Tensor:
     """Angles `[seq, head / 2]` of rotary positions (Su et al. 2021, section 3.2.2)."""
-    rates = 10_000.0 ** (-torch.arange(0, head, 2) / head)
+    rates = base ** (-torch.arange(0, head, 2) / head)
+    if scaling is not None:
+        low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
+        turns = scaling.original_length * rates / (2 * math.pi)  # in the original length
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        rates = rates * (kept + (1 - kept) / scaling.factor)
     return torch.arange(seq)[:, None] * rates
 
 

@@ -37,6 +37,7 @@ class Coupling(nn.Module):
         if not settings.tied:
             self.untied_output_table = nn.Parameter(torch.empty(vocabulary, output_width))
         self.input_map = nn.Linear(input_width, width) if input_width != width else nn.Identity()
+        """From the input table's width to the body's; `lookup` comes before it."""
         self.transform = _transform(settings, width, output_width)
         self.bias = nn.Parameter(torch.empty(vocabulary)) if settings.bias else None
 
@@ -45,9 +46,9 @@ class Coupling(nn.Module):
         """The matrix of the logits, `[vocabulary, output_width]`; the input table when tied."""
         return self.input_table if self.tied else self.untied_output_table
 
-    def embed(self, ids: Tensor) -> Tensor:
-        """`[batch, seq]` ids to `[batch, seq, hidden]`."""
-        return self.input_map(F.embedding(ids, self.input_table))
+    def lookup(self, ids: Tensor) -> Tensor:
+        """`[batch, seq]` ids to rows of the input table, `[batch, seq, input_width]`."""
+        return F.embedding(ids, self.input_table)
 
     def head_states(self, states: Tensor) -> Tensor:
         """`[n, hidden]` states of the body to `[n, output_width]`, what the table is applied to."""

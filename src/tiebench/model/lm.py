@@ -21,6 +21,10 @@ from tiebench.schema import Settings, validate
 
 FORMAT = 1
 """Version of config.json."""
+AGAIN = (
+    "make the model again (`dvc repro --force -s pretrain_...`, or `imported@...` for an imported "
+    "one)"
+)
 
 
 class ModelSettings(Settings):
@@ -44,7 +48,7 @@ class LanguageModel(nn.Module):
         self.settings = ModelSettings(coupling=coupling, body=body)
         self.vocabulary = vocabulary
         self.coupling = Coupling(coupling, vocabulary, body.width)
-        self.body = Body(body)
+        self.body = Body(body, coupling.widths(body.width)[0])
 
     def states(self, ids: Tensor, attended: Tensor | None = None) -> list[Tensor]:
         """States of every layer, layers + 1 tensors `[batch, seq, hidden]` (see `Body.forward`).
@@ -53,7 +57,7 @@ class LanguageModel(nn.Module):
             ids: `[batch, seq]`.
             attended: `[batch, seq]`, True at real tokens; None when there is no padding.
         """
-        return self.body(self.coupling.embed(ids), attended)
+        return self.body(self.coupling.lookup(ids), attended, self.coupling.input_map)
 
     def forward(self, ids: Tensor, attended: Tensor | None = None) -> Tensor:
         """Logits at every position, `[batch, seq, vocabulary]`."""
@@ -154,26 +158,42 @@ def save_model(model: LanguageModel, folder: Path) -> None:
     write_json(folder / "config.json", {**config, **model.settings.model_dump()})
 
 
-def load_model(folder: Path) -> LanguageModel:
-    """Read a model folder.
+def read_config(folder: Path) -> tuple[ModelSettings, int]:
+    """The settings of the model in a folder, and its vocabulary.
 
     Raises:
-        DataError: a file is missing or damaged, or the tensors are not those of the config.
+        DataError: missing or damaged.
     """
-    mend = "run the pretraining cell again (`dvc repro --force -s pretrain_...`)"
-    config = read_json(folder / "config.json", mend=mend)
+    config = read_json(folder / "config.json", mend=AGAIN)
     known = {"model_type", "format", "vocabulary", "coupling", "body"}
     if set(config) != known or config["format"] != FORMAT:
         raise DataError(
             folder / "config.json",
             found=f"keys {sorted(config)}, format {config.get('format')}",
             expected=f"keys {sorted(known)}, format {FORMAT}",
-            mend=mend,
+            mend=AGAIN,
+        )
+    vocabulary = config["vocabulary"]
+    if type(vocabulary) is not int or vocabulary < 1:
+        raise DataError(
+            f"{folder / 'config.json'}: vocabulary",
+            found=repr(vocabulary),
+            expected="a whole number above 0",
+            mend=AGAIN,
         )
     parts = {name: config[name] for name in ("coupling", "body")}
-    settings = validate(ModelSettings, parts, str(folder / "config.json"))
+    return validate(ModelSettings, parts, str(folder / "config.json")), vocabulary
+
+
+def load_model(folder: Path) -> LanguageModel:
+    """Read a model folder.
+
+    Raises:
+        DataError: a file is missing or damaged, or the tensors are not those of the config.
+    """
+    settings, vocabulary = read_config(folder)
     with torch.device("meta"):
-        model = LanguageModel(settings.coupling, settings.body, config["vocabulary"])
+        model = LanguageModel(settings.coupling, settings.body, vocabulary)
     path = folder / "model.safetensors"
     wanted = {name: list(p.shape) for name, p in model.named_parameters()}
     try:
@@ -182,7 +202,7 @@ def load_model(folder: Path) -> LanguageModel:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise DataError(
-            path, found=str(error), expected="a whole safetensors file", mend=mend
+            path, found=str(error), expected="a whole safetensors file", mend=AGAIN
         ) from None
     if held != wanted:
         differing = sorted(k for k in held.keys() | wanted.keys() if held.get(k) != wanted.get(k))
@@ -193,7 +213,15 @@ def load_model(folder: Path) -> LanguageModel:
             expected=f"shape {wanted[name]} as in config.json"
             if name in wanted
             else "no such tensor",
-            mend=mend,
+            mend=AGAIN,
         )
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32:
+            raise DataError(
+                f"{path}: {name}",
+                found=f"type {tensor.dtype}",
+                expected=f"type {torch.float32}",
+                mend=AGAIN,
+            )
     model.load_state_dict(tensors, assign=True)
     return model

@@ -97,6 +97,25 @@ class CouplingSettings(Settings):
         return widths
 
 
+class RotaryScaling(Settings):
+    """Slower rotation at long wavelengths, for longer texts than trained on (Llama 3.1)."""
+
+    factor: Annotated[float, Field(ge=1)]
+    """What the longest wavelengths are multiplied by."""
+    low_frequency_factor: Annotated[float, Field(gt=0)]
+    """Wavelengths above original_length over this are multiplied by `factor`."""
+    high_frequency_factor: Annotated[float, Field(gt=0)]
+    """Wavelengths below original_length over this stay; between the two it is interpolated."""
+    original_length: Positive
+    """Longest sequence before the extension."""
+
+    @model_validator(mode="after")
+    def _check(self) -> RotaryScaling:
+        if self.high_frequency_factor <= self.low_frequency_factor:
+            raise ValueError("high_frequency_factor above low_frequency_factor")
+        return self
+
+
 class BodySettings(Settings):
     """A Transformer body, or `identity` (the embedding goes straight to the last norm)."""
 
@@ -106,8 +125,12 @@ class BodySettings(Settings):
     width: Positive
     """Width of the residual stream."""
     layers: Annotated[int, Field(ge=0)] = 0
-    """Blocks; this and the next two are needed by a Transformer and refused by the identity."""
+    """Blocks; needed by a Transformer and refused by the identity, as are heads and
+    feedforward_width."""
     heads: Annotated[int, Field(ge=0)] = 0
+    key_value_heads: Positive | None = None
+    """Heads of keys and values, each shared by heads / key_value_heads queries (Ainslie et al.
+    2023); null is `heads`."""
     feedforward_width: Annotated[int, Field(ge=0)] = 0
     causal: bool = False
     """Each position sees itself and those before it only."""
@@ -117,9 +140,15 @@ class BodySettings(Settings):
     norm_epsilon: Annotated[float, Field(gt=0)] = 1e-6
     embedding_norm: bool = False
     """A norm on the embedding before the first block, as in BERT."""
+    embedding_width: Literal["body", "input"] = "body"
+    """Where positions and the embedding's norm stand: at the body's width, after the map from the
+    input table; or at the input table's width, before it (RemBERT)."""
     positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
     maximum_length: Positive = 512
     """Longest sequence; rows of the position table when positions are learned."""
+    rotary_base: Annotated[float, Field(gt=1)] = 10_000.0
+    """Base of the wavelengths of rotary positions."""
+    rotary_scaling: RotaryScaling | None = None
     feedforward: Literal["gelu", "swiglu"] = "gelu"
     bias: bool = True
     """Biases in the attention and feed-forward maps."""
@@ -135,23 +164,56 @@ class BodySettings(Settings):
             for name in IDENTITY_REFUSES:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"no {name} with kind identity, where it would do nothing")
+            if self.embedding_width == "input" and not self.embedding_norm:
+                raise ValueError(NOTHING_THERE)
             return self
         if not (self.layers and self.heads and self.feedforward_width):
             raise ValueError("layers, heads and feedforward_width above 0 with kind transformer")
         if self.width % self.heads:
             raise ValueError(f"heads that divide the width ({self.width} / {self.heads})")
+        if self.heads % (self.key_value_heads or self.heads):
+            shared = f"{self.heads} / {self.key_value_heads}"
+            raise ValueError(f"key_value_heads that divide heads ({shared})")
+        placed = self.positions != "rotary" or self.embedding_norm
+        if self.embedding_width == "input" and not placed:
+            raise ValueError(NOTHING_THERE)
+        for name in ("rotary_base", "rotary_scaling"):
+            default = type(self).model_fields[name].default
+            if self.positions != "rotary" and getattr(self, name) != default:
+                raise ValueError(f"no {name} with {self.positions} positions")
         if self.positions == "rotary" and (self.width // self.heads) % 2:
             raise ValueError("an even width per head with rotary positions")
         if self.positions == "sinusoidal" and self.width % 2:
             raise ValueError("an even width with sinusoidal positions")
         return self
 
+    def position_width(self, input_width: int) -> int:
+        """Width at which positions and the embedding's norm stand.
 
+        Raises:
+            SettingsError: the input table's, where that is the body's too.
+        """
+        if self.embedding_width == "body":
+            return self.width
+        if input_width == self.width:
+            raise SettingsError(
+                "body.embedding_width",
+                found=f"'input' beside an input table of the body's width {self.width}",
+                expected="body, since no map stands between them",
+                mend="set it to body, or give coupling.input_width another width",
+            )
+        return input_width
+
+
+NOTHING_THERE = (
+    "embedding_width body where neither added positions nor embedding_norm would stand at the "
+    "input table's width"
+)
 MATCH_TOLERANCE = 0.01
 """Largest relative difference between parameter counts that are called equal."""
 IDENTITY_REFUSES = (
-    "layers", "heads", "feedforward_width", "norm_placement", "positions", "feedforward", "bias",
-    "std", "branch",
+    "layers", "heads", "key_value_heads", "feedforward_width", "norm_placement", "positions",
+    "rotary_base", "rotary_scaling", "feedforward", "bias", "std", "branch",
 )  # fmt: skip
 
 

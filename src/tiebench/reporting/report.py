@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from tiebench import paths
-from tiebench.files import write_text
+from tiebench.files import holding, replacing_folder, write_text
 from tiebench.reporting.parts import Section, Table
 from tiebench.reporting.results import Results, read_results
 from tiebench.reporting.runs import lead
@@ -20,27 +19,34 @@ TEMPLATES = Path(__file__).with_name("templates")
 def render(params: Params) -> None:
     """Write index.html, figures/*.svg and rendered/*.{md,tex} into reports/<name>/.
 
-    Reads the report's tables only, so that any machine renders a committed report.
+    Reads the report's tables only, so that any machine renders a committed report. Each of the
+    three is whole or as it was before; the page, which has everything in it, comes last.
 
     Raises:
         DataError: a table is missing or damaged.
+        BusyError: another process renders the same report.
+        WriteError: no room, or no permission.
     """
+    with holding(paths.SCRATCH / f"report-{params.name}.lock", f"report {params.name}"):
+        _render(params)
+
+
+def _render(params: Params) -> None:
     folder = paths.report_folder(params.name)
     results = read_results(folder / "tables", params.name)
     content = list(sections(results))
-    for name in ("figures", "rendered"):
-        shutil.rmtree(folder / name, ignore_errors=True)
     drawn: dict[str, str] = {}
-    with styled():
+    with styled(), replacing_folder(folder / "figures") as figures:
         for figure in (figure for section in content for figure in section.figures):
             picture = figure.draw()
             if picture is not None:
                 svg = svg_of(picture)
-                write_text(folder / "figures" / f"{figure.name}.svg", svg)
+                write_text(figures / f"{figure.name}.svg", svg)
                 drawn[figure.name] = inline(svg, figure.name, figure.caption)
-    for table in (table for section in content for table in section.tables):
-        for suffix, text in (("md", markdown(table)), ("tex", latex(table))):
-            write_text(folder / "rendered" / f"{table.name}.{suffix}", text)
+    with replacing_folder(folder / "rendered") as rendered:
+        for table in (table for section in content for table in section.tables):
+            for suffix, text in (("md", markdown(table)), ("tex", latex(table))):
+                write_text(rendered / f"{table.name}.{suffix}", text)
     write_text(folder / "index.html", page(results, content, drawn))
 
 

@@ -25,7 +25,7 @@ TABLES = (
     "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
     "probing_weights_summary", "probing_sentences", "transfer", "transfer_summary",
     "transfer_sentences", "transfer_cells", "label_baselines", "label_sets", "flattened", "pairs",
-    "views",
+    "views", "imported",
 )  # fmt: skip
 
 
@@ -208,11 +208,11 @@ class Results:
             subset=subset, metric=metric,
         )  # fmt: skip
 
-    def sizes(self, pair: Pair) -> dict[str, str]:
+    def sizes(self, family: str, pair: Pair) -> dict[str, str]:
         """Sentences of a retrieval by subset."""
         name, source, target = pair
         sizes: dict[str, str] = {}
-        for row in self.where("retrieval", set=name, source=source, target=target):
+        for row in self.where("retrieval", family=family, set=name, source=source, target=target):
             sizes.setdefault(row["subset"], row["n"])
         return sizes
 

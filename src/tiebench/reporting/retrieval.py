@@ -38,12 +38,12 @@ def section(results: Results, family: str, title: str) -> Section:
     distance, offset = results.protocol
     how = f"{DISTANCES[distance]}, {OFFSETS[offset]}"
     offsets = {row["offset"] for row in results["retrieval"]}
-    separate = results.sizes(first).get("no_shared_token", "0")
+    separate = results.sizes(family, first).get("no_shared_token", "0")
     shown = [
         Figure(
             f"{family}_retrieval",
             f"Nearest-neighbour translation, {direction(*first[1:])}, {how}. "
-            f"{pool_note(results, first)}",
+            f"{pool_note(results, family, first)}",
             partial(curves.retrieval_by_layer, results, family, first),
         ),
         Figure(
@@ -231,7 +231,7 @@ def _separate(results: Results, family: str, run: str, layer: str) -> Iterator[s
     found = results.retrieval(family, run, pair, subset="no_shared_token")
     if layer not in found:
         return
-    size = counted(int(results.sizes(pair)["no_shared_token"]), "pair")
+    size = counted(int(results.sizes(family, pair)["no_shared_token"]), "pair")
     sentence = (
         f"Among the {size} with no identical token (letters or digits) "
         f"{results.called(family, run)} finds {accuracy(found[layer])} at that layer"
@@ -253,9 +253,9 @@ def _inside(control: Row, sampled: Row) -> str:
     return " (inside the interval over sentences)" if inside else ""
 
 
-def pool_note(results: Results, pair: Pair) -> str:
+def pool_note(results: Results, family: str, pair: Pair) -> str:
     """How many sentences are searched, and how many pairs have no identical token."""
-    sizes = results.sizes(pair)
+    sizes = results.sizes(family, pair)
     separate = sizes.get("no_shared_token", "0")
     note = (
         f"The pool has {counted(int(sizes['all']), 'sentence')}; {counted(int(separate), 'pair')} "
@@ -267,7 +267,7 @@ def pool_note(results: Results, pair: Pair) -> str:
         ("seen_in_training", "sentence", "has", "have",
          "a text that was trained on, in some language"),
     ):  # fmt: skip
-        rows = results.where("retrieval_sets", set=pair[0], metric=metric)
+        rows = results.where("retrieval_sets", family=family, set=pair[0], metric=metric)
         count = max(int(row["value"]) for row in rows)
         if count:
             note += f" {counted(count, noun)} {one if count == 1 else more} {words}."
@@ -293,7 +293,7 @@ def headline(results: Results, family: str, pair: Pair) -> Table:
         f"Nearest-neighbour translation accuracy (%), {direction(source, target)}, set {name}, "
         f"{DISTANCES[distance]}, {OFFSETS[offset]}; {over(results, family, matched=True)}. "
         f"{drawn_over(results, family, 'sentences')}. {CUT} "
-        f"{_controls(results, family)}{pool_note(results, pair)}"
+        f"{_controls(results, family)}{pool_note(results, family, pair)}"
     )
     header = ["run", "pairs", *(f"layer {x}" for x in columns[:-1]), "bag of tokens"]
     return Table(f"{family}_retrieval_{'_'.join(pair)}", caption, header, rows)

@@ -9,6 +9,7 @@ from tiebench.reporting import (
     against_loss,
     comparisons,
     corpora,
+    imported,
     language_modeling,
     pairs,
     probing,
@@ -22,7 +23,7 @@ from tiebench.reporting.results import Results
 
 
 def sections(results: Results) -> Iterator[Section]:
-    """Each family of runs, the published counts, the corpora, and how all was made."""
+    """Each family of runs, imported models, published counts, the corpora, and how all was made."""
     searched, probed, moved, viewed, paired = (
         {row["family"] for row in results[table]}
         for table in ("retrieval", "probing", "transfer", "views", "pairs")
@@ -45,6 +46,8 @@ def sections(results: Results) -> Iterator[Section]:
         if any(results.where("published", family=family)):
             yield comparisons.section(results, family, title)
         yield runs.section(results, family, title)
+    if results["imported"]:
+        yield imported.section(results)
     yield accounts.savings_section(results)
     yield accounts.rembert_section(results)
     for corpus in dict.fromkeys(row["corpus"] for row in results["corpus"]):

@@ -27,7 +27,8 @@ def read(source: HubSource, languages: list[str], *, labelled: bool) -> Iterator
 
     Raises:
         DataError: no such dataset, revision, configuration, split or column; offline and not in
-            the library's cache; not Parquet; labels asked of text.
+            the library's cache; not Parquet; labels asked of text; a value of another type than
+            the format needs (with its row).
     """
     if labelled and source.format != "conllu":
         raise unlabelled(source.repository, source.format)
@@ -91,8 +92,10 @@ def load(source: HubSource, language: str) -> Dataset:
 
 def _text(source: HubSource, languages: list[str]) -> Iterator[Text]:
     for lang in languages:
-        for row, text in enumerate(_column(load(source, lang), source, lang, source.column)):
-            for number, line in enumerate((text or "").split("\n")):
+        column = _column(load(source, lang), source, lang, source.column)
+        for row, text in enumerate(column):
+            held = "" if text is None else _text_of(text, f"{source.repository} {lang}, row {row}")
+            for number, line in enumerate(held.split("\n")):
                 yield Text(f"{lang}/{row}.{number}", lang, line)
 
 
@@ -104,15 +107,18 @@ def _parallel(source: HubSource, languages: list[str]) -> Iterator[Text]:
             for lang in languages
         }
     else:
-        translations = list(_column(rows, source, "", source.column))
-        columns = {lang: [(row or {}).get(lang) for row in translations] for lang in languages}
+        translations = [x or {} for x in _column(rows, source, "", source.column)]
+        if translations and not isinstance(translations[0], dict):
+            raise _missing(source, "translations by language", [f"{translations[0]!r:.60}"])
+        columns = {lang: [row.get(lang) for row in translations] for lang in languages}
         for lang in languages:
             if translations and all(text is None for text in columns[lang]):
-                raise _missing(source, f"language {lang}", sorted(translations[0] or {}))
+                raise _missing(source, f"language {lang}", sorted(translations[0]))
     for lang, texts in columns.items():
         for row, text in enumerate(texts):
             if text is not None:
-                yield Text(str(row), lang, text)
+                where = f"{source.repository} {lang}, row {row}"
+                yield Text(str(row), lang, _text_of(text, where))
 
 
 def _conllu(source: HubSource, languages: list[str], labelled: bool) -> Iterator[Any]:
@@ -122,7 +128,8 @@ def _conllu(source: HubSource, languages: list[str], labelled: bool) -> Iterator
         if "tokens" in rows.column_names:
             yield from _ud_columns(rows, lang, where, labelled)
             continue
-        for row, text in enumerate(_column(rows, source, lang, source.column)):
+        for row, value in enumerate(_column(rows, source, lang, source.column)):
+            text = _text_of(value, f"{where} {row}")
             yield from sentences(text.split("\n"), lang, f"{where} {row}", labelled=labelled)
 
 
@@ -136,28 +143,41 @@ def _ud_columns(rows: Dataset, lang: str, where: str, labelled: bool) -> Iterato
     names = getattr(getattr(rows.features.get("upos"), "feature", None), "names", None)
     identifier = next((name for name in ("sent_id", "idx") if name in rows.column_names), None)
     for number, row in enumerate(progress(rows, desc=f"read {lang}", unit="row")):
-        key = str(row[identifier]) if identifier else str(number)
+        at = f"{where} {number}"
+        named = identifier is not None and row[identifier] is not None
+        key = str(row[identifier]) if named else str(number)
         if not labelled:
-            yield Text(key, lang, row["text"])
+            yield Text(key, lang, _text_of(row["text"], at))
             continue
+        held = [row[name] or [] for name in ("tokens", *needed)]
+        if len({len(values) for values in held}) > 1:
+            sizes = (f"{len(held[i])} {name}" for i, name in enumerate(("tokens", *needed)))
+            raise malformed(at, ", ".join(sizes), "as many of each")
         words: list[Word] = []
-        for form, upos, feats, head, deprel, misc in zip(
-            *(row[name] for name in ("tokens", *needed)), strict=True
-        ):
-            if not str(head).isdigit():
+        for form, upos, feats, head, deprel, misc in zip(*held, strict=True):
+            if not str(head).isdecimal():
                 continue  # a contraction's surface form or an empty node, among the words
-            tag = names[upos] if names else upos
+            spelt = "" if form is None else _text_of(form, at)
+            if names:  # class labels, of which -1 is none
+                upos = None if upos is None or upos < 0 else names[upos]
             space = _feature(misc, "SpaceAfter") != "No"
-            words.append(Word(form, tag, _feature(feats, "Case"), int(head), deprel, space))
+            words.append(Word(spelt, upos, _feature(feats, "Case"), int(head), deprel, space))
         for item in row.get("mwt") or ():
-            last = int(str(item["id"]).split("-")[-1]) - 1
-            if last >= len(words):
+            end = str(item["id"]).split("-")[-1]
+            if not (end.isdecimal() and 0 < int(end) <= len(words)):
                 found = f"a word range {item['id']}"
-                raise malformed(f"{where} {number}", found, f"one within {len(words)} words")
+                raise malformed(at, found, f"one within {len(words)} words")
+            last = int(end) - 1
             words[last] = words[last]._replace(
                 space_after=_feature(item["misc"], "SpaceAfter") != "No"
             )
-        yield labelled_sentence(key, lang, words, f"{where} {number}")
+        yield labelled_sentence(key, lang, words, at)
+
+
+def _text_of(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise malformed(where, "no text" if value is None else f"{value!r:.60}", "a text")
+    return value
 
 
 def _feature(features: Any, name: str) -> str | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +18,18 @@ from tiebench.paths import SCRATCH
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-@contextmanager
-def scratch(cell: str, key: str) -> Iterator[Path]:
-    """A scratch folder for one cell; when the block succeeds, all the cell's are removed.
+def scratch_folder(cell: str, key: str) -> Path:
+    """Where the checkpoint of a cell stands.
 
     Args:
         cell: a readable name.
         key: digest of settings, code and data; another key never resumes this one's checkpoint.
     """
-    folder = SCRATCH / f"{cell}-{key[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    yield folder
+    return SCRATCH / f"{cell}-{key[:16]}"
+
+
+def remove_scratch(cell: str) -> None:
+    """Remove the checkpoints of a cell that is done, also those of other keys."""
     for finished in SCRATCH.glob(f"{cell}-{'[0-9a-f]' * 16}"):
         shutil.rmtree(finished)
 
@@ -42,7 +41,11 @@ def save_checkpoint(
     step: int,
     record: dict[str, Any],
 ) -> None:
-    """Write weights, moments, `step` (updates done) and `record` as one file, atomically."""
+    """Write weights, moments, `step` (updates done) and `record` as one file, atomically.
+
+    Raises:
+        WriteError: no room, or no permission; the checkpoint before is kept.
+    """
     tensors = {}
     for name, parameter in model.named_parameters():
         tensors[f"weight/{name}"] = parameter.detach().cpu()
@@ -55,7 +58,11 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, model: LanguageModel, optimizer: torch.optim.Optimizer
 ) -> tuple[int, dict[str, Any]] | None:
-    """Restore what `save_checkpoint` wrote: (step, record), or None when there is nothing."""
+    """Restore what `save_checkpoint` wrote: (step, record), or None when there is nothing.
+
+    Raises:
+        TrainingError: the file is damaged.
+    """
     path = folder / "checkpoint.safetensors"
     if not path.exists():
         return None

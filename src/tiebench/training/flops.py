@@ -16,7 +16,8 @@ def training_flops(
     """
     width, layers = body.width, body.layers
     feedforward = body.feedforward_width * width * (3 if body.feedforward == "swiglu" else 2)
-    attention = 4 * width * width + 2 * training.sequence_length * width
+    shared = 1 if body.key_value_heads is None else body.key_value_heads / body.heads
+    attention = (2 + 2 * shared) * width * width + 2 * training.sequence_length * width
     input_width, output_width = coupling.input_width or width, coupling.output_width or width
     per_token = layers * (attention + feedforward)
     if input_width != width:

@@ -1,0 +1,154 @@
+"""What two processes do, for test_parallel.py: `python together.py`, in the folder of a corpus.
+
+Each check writes what it found as `<check>-<rank>.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.training.cells import make_params
+from tiebench.errors import TiebenchError
+from tiebench.model.lm import LanguageModel
+from tiebench.stage import is_worker
+from tiebench.training import parallel
+from tiebench.training import pretrain as module
+from tiebench.training.pretrain import Loop, pretrain
+
+RANK = os.environ.get("RANK")
+STOPPED_AT = 12
+
+
+class Stop(Exception):
+    pass
+
+
+def write(check: str, value: object) -> None:
+    Path(f"{check}-{RANK}.json").write_text(json.dumps(value))
+
+
+def gradients(model: LanguageModel, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Of the mean loss of predicting each token from its own place."""
+    model.zero_grad()
+    cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def wrapped() -> None:
+    """torch's own data-parallel wrapper: the tied table is one parameter with both uses."""
+    family = make_params().encoders
+    model = LanguageModel(family.runs["tied"].coupling, family.body, 300).initialize(0)
+    both_uses = LanguageModel(
+        family.runs["tied"].coupling.model_copy(update={"tied": False}), family.body, 300
+    )
+    tensors = {name: p.detach().clone() for name, p in model.named_parameters()}
+    tensors["coupling.untied_output_table"] = tensors["coupling.input_table"].clone()
+    both_uses.load_state_dict(tensors)
+    ids = torch.arange(4, 36).reshape(4, 8)  # two windows of equal length for each
+    expected = gradients(both_uses, ids)
+    expected["coupling.input_table"] += expected.pop("coupling.untied_output_table")
+
+    group = DistributedDataParallel(model)
+    share = ids[2 * int(RANK) : 2 * int(RANK) + 2]
+    optimizer = torch.optim.AdamW(group.parameters(), lr=1e-3)
+    cross_entropy(group(share).flatten(0, 1), share.flatten()).backward()
+    found = {name: p.grad for name, p in model.named_parameters()}
+    optimizer.step()
+    write(
+        "wrapped",
+        {
+            "names": found.keys() == expected.keys(),
+            "difference": max(float((found[x] - expected[x]).abs().max()) for x in expected),
+            "states": len(optimizer.state),
+            "parameters": len(list(group.parameters())),
+            "table_states": sum(
+                p.shape == model.coupling.input_table.shape for p in optimizer.state
+            ),
+        },
+    )
+
+
+def resumed() -> None:
+    """Goes on from the checkpoint of a single process."""
+    steps, update = [], Loop._update
+
+    def noting(self: Loop, batch: object, cell: str) -> None:
+        steps.append(self.steps_done)
+        update(self, batch, cell)
+
+    Loop._update = noting
+    pretrain(make_params(), "encoders", "tied", 0)
+    Loop._update = update
+    write("resumed", steps)
+
+
+def stopped() -> None:
+    """Leaves the checkpoint of two processes to a single one."""
+    update = Loop._update
+
+    def stopping(self: Loop, batch: object, cell: str) -> None:
+        if self.steps_done == STOPPED_AT:
+            raise Stop
+        update(self, batch, cell)
+
+    Loop._update = stopping
+    try:
+        pretrain(make_params(), "encoders", "wide", 0)
+    except Stop:
+        write("stopped", True)
+    Loop._update = update
+
+
+def broken() -> None:
+    """A loss that is not finite in the share of one process."""
+    share = parallel.Team.share
+    seen = []
+
+    def poisoned(self: parallel.Team, batch: object) -> object:
+        seen.append(batch)
+        if len(seen) == 8 and self.rank == 1:
+            loop_models[-1].coupling.input_table.data.fill_(float("inf"))
+        return share(self, batch)
+
+    loop_models, make = [], Loop.__init__
+
+    def noting(self: Loop, model: LanguageModel, *arguments: object) -> None:
+        loop_models.append(model)
+        make(self, model, *arguments)
+
+    parallel.Team.share, Loop.__init__ = poisoned, noting
+    try:
+        pretrain(make_params(), "encoders", "tied", 1)
+    except TiebenchError as error:
+        write("broken", str(error))
+    parallel.Team.share, Loop.__init__ = share, make
+
+
+def disagreeing() -> None:
+    team = parallel.here()
+    try:
+        team.agree("cell", 5 + team.rank)
+    except TiebenchError as error:
+        write("disagreeing", str(error))
+
+
+def main() -> None:
+    if not is_worker():
+        parallel.launch(2, sys.argv)
+        return
+    with parallel.connected(parallel.here()):  # once: torch does not connect twice this way
+        module.connected = lambda team: nullcontext()
+        for check in (resumed, stopped, broken, wrapped, disagreeing):
+            check()
+
+
+if __name__ == "__main__":
+    main()
