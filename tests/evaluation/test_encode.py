@@ -188,5 +188,7 @@ def test_a_run_whose_tokenizer_has_more_entries_than_the_table(tokenizer, tmp_pa
     model, again, ends = read_run(tmp_path)
     assert again.get_vocab_size() == model.vocabulary and ends == OWN_ENDS
     save_model(make_model(tokenizer.get_vocab_size() - 1), tmp_path)
-    with pytest.raises(DataError, match="tokenizer.json: found ids up to 267; expected ids below 267"):
+    with pytest.raises(
+        DataError, match="tokenizer.json: found ids up to 267; expected ids below 267"
+    ):
         read_run(tmp_path)

@@ -80,7 +80,9 @@ def test_padding_changes_nothing(kind, causal):
 def test_every_setting_changes_the_model(change):
     def fingerprint(model):
         ids = torch.arange(4, 14)[None]
-        return float(model(ids).detach().double().square().sum()), sum(p.numel() for p in model.parameters())
+        return float(model(ids).detach().double().square().sum()), sum(
+            p.numel() for p in model.parameters()
+        )
 
     assert fingerprint(model_of(**change)) != fingerprint(model_of())
 

@@ -20,8 +20,8 @@ from tokenizers import Tokenizer
 
 from tiebench import paths
 from tiebench.corpus.seen import digests, read_seen
-from tiebench.errors import DataError
 from tiebench.corpus.tokenizer import id_count
+from tiebench.errors import DataError
 from tiebench.evaluation.encode import (
     read_run,
     require_finite,
