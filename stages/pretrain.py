@@ -9,16 +9,17 @@ import sys
 from tiebench.settings import load_params
 from tiebench.stage import run_stage
 from tiebench.training.parallel import launch, processes_to_start
-from tiebench.training.pretrain import pretrain
+from tiebench.training.pretrain import pretrain, processes_of
 
 
 def main(family: str, run: str, seed: str) -> None:
     """Train one cell, here or in processes of its own."""
-    size = processes_to_start()
+    params = load_params()
+    size = processes_of(params, family, run, processes_to_start())
     if size > 1:
         launch(size, sys.argv)
     else:
-        pretrain(load_params(), family, run, int(seed))
+        pretrain(params, family, run, int(seed))
 
 
 if __name__ == "__main__":

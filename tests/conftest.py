@@ -7,6 +7,7 @@ import itertools
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +33,16 @@ def offline_path(*folders: object) -> str:
 os.environ["PYTHONPATH"] = offline_path(
     *(x for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x not in ("", str(OFFLINE)))
 )
+
+
+def communicate(process: subprocess.Popen[str], seconds: float = 300) -> tuple[str, str]:
+    """What a process says until it ends; its group, of its own, is killed if it takes longer."""
+    try:
+        return process.communicate(timeout=seconds)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,8 +73,8 @@ class Tree:
     def run(self, *command: str, fails: bool = False, **environment: str) -> str:
         """Run a command and return what it printed; its failure, or success, is a test failure."""
         offline = {"PIP_NO_INDEX": "1", "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}  # fmt: skip
-        done = subprocess.run(
-            command, cwd=self.root, check=False, text=True,
+        process = subprocess.Popen(
+            command, cwd=self.root, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             env={
                 **os.environ, **offline, "HF_HUB_OFFLINE": "1", "DVC_NO_ANALYTICS": "1",
@@ -71,10 +82,11 @@ class Tree:
                 "PYTHONPATH": offline_path(self.root / "src"), "TIEBENCH_THREADS": "1", **environment,
             },
         )  # fmt: skip
-        assert (done.returncode != 0) == fails, (
-            f"{' '.join(command)}: {done.returncode}\n{done.stdout}"
+        said, _ = communicate(process, 600)
+        assert (process.returncode != 0) == fails, (
+            f"{' '.join(command)}: {process.returncode}\n{said}"
         )
-        return done.stdout
+        return said
 
     def tiebench(self, *arguments: str, fails: bool = False) -> str:
         return self.run(sys.executable, "-m", "tiebench", *arguments, fails=fails)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from tests.training.cells import make_params
 from tiebench.model import tensors
 from tiebench.training import pretrain
@@ -53,6 +55,7 @@ def die_at(owner: object, name: str, number: int, then: Callable[..., None]) -> 
 
 
 if __name__ == "__main__":
+    torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])  # imports for all children at once
     for folder, moment in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
         if not os.fork():
             os.chdir(folder)

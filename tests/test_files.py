@@ -44,3 +44,8 @@ def test_json_round_trip(tmp_path):
     assert read_json(tmp_path / "a.json", mend="") == {"b": [1, 2.5, None, "ü"]}
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", float("nan"))
+
+
+def test_a_folder_in_the_place_of_json(tmp_path):
+    with pytest.raises(DataError, match="found Is a directory; expected a JSON file. To mend: x"):
+        read_json(tmp_path, mend="x")

@@ -15,14 +15,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.conftest import ROOT, Tree, copy_tree, offline_path
+from tests.conftest import ROOT, Tree, communicate, copy_tree, offline_path
 from tests.dying import MOMENTS
-from tests.training.cells import make_params, read, strays, write_corpus, write_params
+from tests.training.cells import (
+    make_params,
+    read,
+    steps_of,
+    strays,
+    wait_for_checkpoint,
+    write_corpus,
+    write_params,
+)
 from tiebench.errors import BusyError, DataError, WriteError
 from tiebench.files import holding, replacing, replacing_folder, write_text
 from tiebench.mending import is_whole, keep_lock, mend
 from tiebench.paths import SCRATCH
-from tiebench.training.pretrain import Loop, pretrain
+from tiebench.training.pretrain import pretrain
 
 STAGE = ROOT / "stages" / "pretrain.py"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TIEBENCH_THREADS": "1", "TIEBENCH_CHECKPOINT_SECONDS": "0"}
@@ -43,7 +51,7 @@ def start(*command: str, root: Path = ROOT, **environment: str) -> subprocess.Po
 
 def finish(*command: str, **options) -> str:
     process = start(*command, **options)
-    said = process.communicate()[0]
+    said = communicate(process)[0]
     assert process.returncode == 0, said
     return said
 
@@ -72,10 +80,7 @@ def test_killed_in_the_training_and_in_every_kind_of_writing(tmp_path, monkeypat
     pairs = [str(x) for moment, folder in folders.items() for x in (folder, moment)]
     finish(sys.executable, str(ROOT / "tests" / "dying.py"), *pairs)
 
-    steps, update = [], Loop._update
-    monkeypatch.setattr(
-        Loop, "_update", lambda self, *x: (steps.append(self.steps_done), update(self, *x))
-    )
+    steps = steps_of(monkeypatch)
     first = dict.fromkeys(MOMENTS, 30) | {
         "in an update": 17, "half of a checkpoint": 8, "half of the last checkpoint": 29,
     }  # fmt: skip
@@ -87,12 +92,15 @@ def test_killed_in_the_training_and_in_every_kind_of_writing(tmp_path, monkeypat
         assert strays() == [], moment
 
 
+STEPS = 100
+
+
 @pytest.fixture
 def pipeline(tmp_path, monkeypatch):
     """A DVC pipeline of one stage, which pretrains a cell."""
     monkeypatch.chdir(tmp_path)
     write_corpus()
-    write_params()
+    write_params(steps=STEPS)
     finish("dvc", "init", "--no-scm", "--quiet")
     Path("dvc.yaml").write_text(
         f"stages:\n  pretrain:\n    cmd: python {STAGE} encoders tied 0\n"
@@ -101,25 +109,24 @@ def pipeline(tmp_path, monkeypatch):
     return tmp_path / "runs" / "t" / "encoders" / "tied-s0"
 
 
-def wait_for_checkpoint(process: subprocess.Popen) -> None:
-    while not list(SCRATCH.glob("*/checkpoint.safetensors")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-
-
 def test_a_killed_dvc_takes_its_stage_along(pipeline, monkeypatch):
     """The shell that waits for the stage is the one that dash is; bash replaces itself."""
-    whole = read(pretrain(write_params(), "encoders", "tied", 0))
+    whole = read(pretrain(write_params(steps=STEPS), "encoders", "tied", 0))
     shutil.rmtree("runs")
     first = start("dvc", "repro", SHELL="/bin/sh")
     wait_for_checkpoint(first)
-    second = start("dvc", "repro")  # refused while the first is at work
-    refused = second.communicate()[0]
-    assert second.returncode != 0 and f"(PID {first.pid})" in refused, refused
     started = family(first)
+    (stage,) = (x for x in started if x.cmdline()[:2] == ["python", str(STAGE)])
+    stage.suspend()  # so that it does not end before it is looked at
+    second = start("dvc", "repro")  # refused while the first is at work
+    refused = communicate(second)[0]
+    assert second.returncode != 0 and f"(PID {first.pid})" in refused, refused
+    assert stage.is_running()
+    stage.resume()
     os.kill(first.pid, signal.SIGKILL)
     assert psutil.wait_procs(started, timeout=60)[1] == []
-    first.communicate()
+    communicate(first)
+    assert not pipeline.exists()
     finish("dvc", "repro")
     assert read(pipeline) == whole
     assert strays() == []
@@ -139,12 +146,21 @@ def test_a_killed_dvc_takes_its_stage_along(pipeline, monkeypatch):
 
 def test_what_counts_as_a_whole_lock(tmp_path, monkeypatch):
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
-    from dvc.utils.serialize import parse_yaml
+    from dvc.utils.serialize import dumps_yaml, parse_yaml
 
-    content = (ROOT / "dvc.lock").read_bytes()
-    start = content.index(b"\n  pretrain_encoders@") + 1
-    content = b"schema: '2.0'\nstages:\n" + content[start:]
-    content = content[: content.index(b"\n  pretrain", 6000) + 1]
+    def files(*names: str) -> list[dict[str, object]]:
+        return [{"path": x, "hash": "md5", "md5": "0" * 32 + ".dir", "nfiles": 3} for x in names]
+
+    stages = {
+        f"pretrain_encoders@{run}-0": {
+            "cmd": f"python stages/pretrain.py encoders {run} 0",
+            "deps": files("code/pretrain.txt", "data/t"),
+            "params": {"params.yaml": {"encoders": {"seeds": [0, 1], "training": {"steps": 30}}}},
+            "outs": files(f"runs/t/encoders/{run}-s0"),
+        }
+        for run in ("tied", "wide")
+    }
+    content = dumps_yaml({"schema": "2.0", "stages": stages}).encode()
     assert is_whole(content)
     rng = random.Random(0)
     for _ in range(60):
@@ -233,10 +249,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, place):
         with pytest.raises(WriteError, match=f"{shown[place]}: found No space left"):
             pretrain(make_params(), "encoders", "tied", 0)
     assert read(Path("runs/t/encoders/tied-s0")) == whole  # what was there before
-    steps, update = [], Loop._update
-    monkeypatch.setattr(
-        Loop, "_update", lambda self, *x: (steps.append(self.steps_done), update(self, *x))
-    )
+    steps = steps_of(monkeypatch)
     assert read(pretrain(make_params(), "encoders", "tied", 0)) == whole
     assert steps == list(range({"checkpoint": 12, "model": 30, "lock": 0}[place], 30))
     assert strays() == []
@@ -306,7 +319,7 @@ def test_killed_at_random_moments(prepared, monkeypatch, kind, moments):
             for child in started:
                 if child.is_running():
                     child.kill()
-        said = process.communicate()[0]
+        said = communicate(process)[0]
         assert psutil.wait_procs(started, timeout=60)[1] == [], (number, said)
         seen["resumed"] += has_checkpoint()
         seen["damaged"] += "damaged" in finish("tiebench", "mend", root=root)

@@ -140,7 +140,7 @@ def test_a_missing_folder_is_named_with_the_command_that_links_it(tmp_path) -> N
 def test_a_missing_checkpoint_is_named_with_the_command_that_links_it(tmp_path) -> None:
     params = check(validate(Params, changed("imported.models", {"bert": {"folder": "a/bert"}})))
     with pytest.raises(
-        SettingsError, match="ln -s /path/to/a/bert external/a/bert, or leave the model out"
+        SettingsError, match="ln -s /path/to/a/bert external/a/bert, or delete imported.models"
     ) as caught:
         check_folders(params, tmp_path)
     assert caught.value.subject == "imported.models.bert.folder"
@@ -186,3 +186,12 @@ def test_a_body_without_feedforward_is_not_matched() -> None:
         run["body"] = {}
     with pytest.raises(SettingsError, match="whose feed-forward width can be matched"):
         check(validate(Params, values))
+
+
+def test_a_matched_run_has_the_other_keys_of_the_body_too() -> None:
+    values = changed("encoders.runs.narrow_input_wide_output.body", {"norm_epsilon": 1e-3})
+    matched = values["encoders"]["matched"]["narrow_input_wide_output_equal_fine_tuning"]
+    with pytest.raises(SettingsError, match="body.feedforward_width alone"):
+        check(validate(Params, values))
+    matched["body"]["norm_epsilon"] = 1e-3
+    check(validate(Params, values))

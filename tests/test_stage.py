@@ -8,10 +8,11 @@ import sys
 import psutil
 import pytest
 
+from tests.training.cells import as_worker
 from tiebench import stage as module
 from tiebench.errors import DataError, LostError
 from tiebench.lifeline import STAGE, _is_stranger
-from tiebench.stage import LAUNCHER, LOST, WORKER, run_stage
+from tiebench.stage import LAUNCHER, LOST, run_stage
 
 
 def raising(error):
@@ -35,10 +36,9 @@ def test_a_defect_is_not_hidden(error):
         run_stage(raising, error)
 
 
-def as_worker(monkeypatch, rank):
+def as_own_worker(monkeypatch, rank):
     """As one of two workers that this process' parent has started."""
-    for name, value in zip(WORKER, (rank, rank, 2, 2), strict=True):
-        monkeypatch.setenv(name, str(value))
+    as_worker(monkeypatch, rank, 2)
     monkeypatch.setenv(LAUNCHER, str(os.getppid()))
     monkeypatch.setattr(module, "end_with_parent", lambda: None)
     monkeypatch.setattr(module, "OTHERS_SECONDS", 0.0)
@@ -47,7 +47,8 @@ def as_worker(monkeypatch, rank):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_leaves_it_to_the_launcher_to_say_which_other_ended(monkeypatch, rank):
     error = {"found": "this", "expected": "that", "mend": "so"}
-    as_worker(monkeypatch, rank)
+    as_own_worker(monkeypatch, rank)
+    monkeypatch.setattr(module.os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as left:
         run_stage(raising, LostError("another", **error))
     assert left.value.code == LOST
@@ -59,7 +60,7 @@ def test_a_worker_leaves_it_to_the_launcher_to_say_which_other_ended(monkeypatch
 
 
 def test_a_worker_whose_launcher_is_gone_does_not_start(monkeypatch):
-    as_worker(monkeypatch, 0)
+    as_own_worker(monkeypatch, 0)
     monkeypatch.setenv(LAUNCHER, "1")
     with pytest.raises(SystemExit):
         run_stage(raising, AssertionError())
@@ -105,7 +106,9 @@ def test_without_dvc_a_stage_outlives_its_parent(tmp_path):
     parent, (work,) = start(tmp_path, [sys.executable, "work.py"], [])
     parent.kill()
     parent.wait()
-    assert work.is_running() and work.ppid() != parent.pid
+    with pytest.raises(psutil.TimeoutExpired):
+        work.wait(1)
+    assert work.status() != psutil.STATUS_ZOMBIE and work.ppid() != parent.pid
     work.kill()
     parent.communicate()
 

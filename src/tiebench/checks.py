@@ -51,7 +51,7 @@ def check_folders(params: Params, root: Path = Path()) -> None:
     }
     for name, model in params.imported.models.items():
         key = f"{IMPORTED}.models.{name}"
-        wanted[key] = (model.folder, "checkpoint", f"leave the model out (`~{key}`)")
+        wanted[key] = (model.folder, "checkpoint", f"delete {key} from params.yaml")
     for key, (folder, what, otherwise) in wanted.items():
         if not (root / EXTERNAL / folder).is_dir():
             raise SettingsError(
@@ -154,17 +154,23 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
             expected=f"a trained run, one of {', '.join(trained)}",
             mend=RECOMPOSE,
         )
-    others = sorted(held.body.keys() - {"feedforward_width"})
-    alike = [x for x in trained if family.runs[x].coupling == held.coupling]
+
+    def rest(of: str) -> BodySettings:
+        return family.body_of(of).model_copy(update={"feedforward_width": 0})
+
+    alike = [
+        x for x in trained
+        if family.runs[x].coupling == held.coupling and rest(x) == rest(run)
+    ]  # fmt: skip
     same = family.body_of(run) == family.body_of(matches.run)
-    if not held.trained or others or not alike or (same and matches.run in alike):
+    if not held.trained or not alike or (same and matches.run in alike):
         raise SettingsError(
             key,
             found=f"trained {held.trained}, body {held.body}, coupling {held.coupling.option}",
             expected="a run that differs from a trained one of the family in "
             "body.feedforward_width alone",
-            mend="give it the coupling of a trained run as it now is, value for value, and no "
-            "other key of the body",
+            mend="give it the coupling of a trained run as it now is, value for value, and its "
+            "other keys of the body",
         )
     tokenizer = params.corpora[family.corpus].tokenizer
     assert tokenizer is not None, "checked before"

@@ -187,10 +187,11 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from tiebench.model.exchange import check_empty, import_checkpoint, source_folder
+    from tiebench.model.exchange import import_checkpoint
+    from tiebench.model.folders import new_folder, source_folder
 
-    check_empty(options.folder)
-    said = import_checkpoint(source_folder(options.source), options.folder.resolve())
+    with new_folder(options.folder) as folder:
+        said = import_checkpoint(source_folder(options.source), folder)
     count, tie = said["parameters"]["pretraining"], said["tie"]
     print(f"{said['architecture']}, {count:,} parameters, in {options.folder}")
     print(f"tables: {tie['tensors']} in the file; tie_word_embeddings says {tie['config']}")

@@ -17,7 +17,10 @@ from typing import IO, Any
 
 from tiebench.errors import BusyError, DataError, WriteError
 
-UNWRITABLE = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
+UNWRITABLE = (
+    errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.ENAMETOOLONG,
+    errno.EBUSY,
+)  # fmt: skip
 
 
 @contextmanager
@@ -170,12 +173,16 @@ def read_json(path: Path, *, mend: str) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:
-        DataError: the file is missing, is not JSON (with line and column), or no object.
+        DataError: the file is missing or cannot be read, is not JSON (with line and column), or
+            no object.
     """
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(path, found="no such file", expected="a JSON file", mend=mend) from None
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise DataError(path, found=found, expected="a JSON file", mend=mend) from None
     except (ValueError, RecursionError) as error:
         raise DataError(
             path, found=f"broken JSON ({error})", expected="a JSON file", mend=mend

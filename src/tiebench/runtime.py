@@ -18,6 +18,8 @@ from tiebench.errors import SettingsError
 
 CHECKPOINT_SECONDS = 30.0
 """Time between checkpoints, unless the environment says another."""
+MOST = 1024
+"""Threads of a process, or processes, that the environment can ask for."""
 
 
 def prepare_runtime(local: int = 0, beside: int = 1) -> torch.device:
@@ -63,7 +65,7 @@ def wanted_processes() -> int | None:
     """How many processes train a model together, by the environment; None where it does not say.
 
     Raises:
-        SettingsError: no whole number above 0.
+        SettingsError: no whole number from 1 to MOST.
     """
     return _count("TIEBENCH_PROCESSES", "the number of processes that train a model")
 
@@ -96,11 +98,11 @@ def _count(name: str, meaning: str) -> int | None:
     given = os.environ.get(name)
     if given is None:
         return None
-    if not (given.isascii() and given.isdecimal()) or int(given) == 0:
+    if given not in map(str, range(1, MOST + 1)):
         raise SettingsError(
             name,
             found=repr(given),
-            expected="a whole number above 0",
+            expected=f"a whole number from 1 to {MOST}",
             mend=f"unset it or set {meaning}",
         )
     return int(given)

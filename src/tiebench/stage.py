@@ -39,8 +39,12 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
             keep_lock()
         work(*arguments)
     except LostError as error:
-        # Our launcher names the one that ended.
-        sys.exit(LOST if is_worker() and LAUNCHER in os.environ else f"error: {error}")
+        if is_worker() and LAUNCHER in os.environ:
+            # Our launcher names the one that ended. A connection that broke aborts when it is
+            # taken down, which would pass for the cause.
+            sys.stdout.flush()
+            os._exit(LOST)
+        sys.exit(f"error: {error}")
     except TiebenchError as error:
         if is_worker() and os.environ["RANK"] != "0":
             time.sleep(OTHERS_SECONDS)

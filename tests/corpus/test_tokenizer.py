@@ -116,3 +116,14 @@ def test_ends_of_ours_and_of_a_foreign_tokenizer(path: Path) -> None:
         assert len(again.encode("one two three four five six").ids) > 3
         found.append([[again.id_to_token(x) for x in end] for end in tok.special_ends(again)])
     assert found == [[["<s>"], ["</s>"]], [["<s>"], []], [[], []]]
+
+
+def test_ends_of_a_tokenizer_that_knows_no_common_letter() -> None:
+    from tokenizers import Tokenizer, models
+    from tokenizers.processors import TemplateProcessing
+
+    vocabulary = {"<s>": 0, "</s>": 1, "L": 2, "B": 3}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    special = [("<s>", 0), ("</s>", 1)]
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=special)
+    assert tok.special_ends(tokenizer) == ((0,), (1,))

@@ -128,8 +128,7 @@ def test_outcomes_and_summary(params):
     assert right["upos", "control"] < 0.6
     summary = json.loads((folder / "summary.json").read_text())
     assert set(summary) == {"key", "outcomes", "layers", "tasks"} and summary["layers"] == 3
-    run = paths.run_folder(params.name, "encoders", "tied", 0)
-    assert summary["key"] == outcome_key(run, paths.labels_folder("tiny"), params.probing)
+    assert summary["key"] == outcome_key(params, "probing", "encoders", "tied", 0, "tiny")
     held = summary["tasks"]["upos"]
     assert sum(held["weights"]) == pytest.approx(1) and len(held["weights"]) == 3
     assert held["training_targets"] == 144 and list(held["probes"]) == names

@@ -183,6 +183,15 @@ def test_vectors_do_not_depend_on_the_batch_or_the_order(monkeypatch):
 
 def test_a_damaged_set_is_named(tmp_path):
     write_set(tmp_path, [("k1", "en", "one")])
+    whole = {"key": ["k"], "lang": ["en"], "text": ["one"]}
+    for column, value in (("text", None), ("text", 3), ("lang", None)):
+        table = pa.table({**whole, column: [value]})
+        parquet.write_table(table, tmp_path / "heldout" / "sentences.parquet")
+        with pytest.raises(DataError, match=f"found {value} in column {column}, row 1.*prepare@"):
+            read_sentences(tmp_path, ["en"], 1)
+    parquet.write_table(pa.table({"key": ["k"]}), tmp_path / "heldout" / "sentences.parquet")
+    with pytest.raises(DataError, match=r"found a damaged file \(No match for [^\n]*expected"):
+        read_sentences(tmp_path, ["en"], 1)
     (tmp_path / "heldout" / "sentences.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match="sentences.parquet: found a damaged file"):
         read_sentences(tmp_path, ["en"], 1)

@@ -224,6 +224,7 @@ def test_numbers_that_are_not_finite_name_cell_and_command(workspace: Path) -> N
         outcomes.schema.get_field_index("credit"), "credit", [[float("inf")] * len(outcomes)]
     )
     parquet.write_table(wrong, path)
+    FAKE["owned"](path.parent)
     with pytest.raises(DataError, match="run tied, seed 0, retrieval on home: found accuracy inf"):
         score(small_params())
 
@@ -272,6 +273,7 @@ def test_outcomes_of_another_set_are_refused(workspace: Path) -> None:
     held = parquet.read_table(path)
     other = held.set_column(0, "set", [["pud"] * len(held)])
     parquet.write_table(other, path)
+    FAKE["owned"](path.parent)
     with pytest.raises(DataError, match="found set pud; expected home"):
         score(small_params())
 
@@ -385,7 +387,11 @@ def test_plotted_rows_are_the_headlines(made: Path) -> None:
 
 
 def test_plotted_rows_are_what_was_run(workspace: Path) -> None:
-    score(searching(small_params(), distances=["cosine"], offsets=["other_half"]))
+    params = searching(small_params(), distances=["cosine"], offsets=["other_half"])
+    with pytest.raises(DataError, match="found outcomes with key"):
+        score(params)
+    FAKE["write_artefacts"](params)
+    score(params)
     rows = table(workspace, "retrieval_by_layer")
     assert rows and {(r["distance"], r["offset"]) for r in rows} == {("cosine", "other_half")}
 

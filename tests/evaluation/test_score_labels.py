@@ -1,6 +1,5 @@
 """Scoring of probing and transfer: exact numbers from outcomes, and outcomes of this cell only."""
 
-import hashlib
 import json
 import runpy
 import shutil
@@ -202,14 +201,13 @@ def test_the_interval_of_the_others_is_over_their_mean_in_each_draw(made: Path) 
     assert (float(row["low"]), float(row["high"])) == pytest.approx((low, high), rel=1e-6)
 
 
-def owned(folder: Path) -> None:
-    """Let the summary say that the outcomes beside it are its own."""
-    path = folder / "summary.json"
-    digest = hashlib.sha256((folder / "outcomes.parquet").read_bytes()).hexdigest()
-    path.write_text(json.dumps({**json.loads(path.read_text()), "outcomes": digest}))
+owned = FAKE["owned"]
 
 
-@pytest.mark.parametrize(("task", "name"), [("probing", "treebank"), ("transfer", "purposes")])
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [("retrieval", "home"), ("probing", "treebank"), ("transfer", "purposes")],
+)
 def test_outcomes_of_another_run_or_cut_short_are_refused(
     workspace: Path, task: str, name: str
 ) -> None:
@@ -235,7 +233,7 @@ def test_a_summary_without_a_key_is_named(workspace: Path) -> None:
 
 
 def test_a_file_that_outcomes_were_made_from_is_missing(workspace: Path) -> None:
-    for path in ("data/home/seen.parquet", "labels/treebank/meta.json"):
+    for path in ("labels/treebank/meta.json", "data/home/seen.parquet"):
         (workspace / path).unlink()
         with pytest.raises(DataError, match=f"{path}: found no such file"):
             score(small_params(languages=("en", "de", "es")))
@@ -308,8 +306,9 @@ def test_label_sets_and_baselines(made: Path) -> None:
 
 @pytest.mark.parametrize(
     ("task", "name", "what"),
-    [("probing", "treebank-tied-s1", "model"), ("transfer", "purposes-tied-s0", "labels"),
-     ("probing", "treebank-tied-s1", "labels"), ("transfer", "purposes-tied-s0", "settings"), ("transfer", "purposes-tied-s0", "texts")],
+    [("retrieval", "home-tied-s1", "model"), ("transfer", "purposes-tied-s0", "labels"),
+     ("probing", "treebank-tied-s1", "labels"), ("transfer", "purposes-tied-s0", "settings"),
+     ("retrieval", "home-tied-s0", "texts")],
 )  # fmt: skip
 def test_outcomes_of_something_else_are_refused(
     workspace: Path, task: str, name: str, what: str

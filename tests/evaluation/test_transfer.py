@@ -13,6 +13,7 @@ import torch
 from tiebench.corpus.seen import write_seen
 from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.errors import DataError, TrainingError
+from tiebench.evaluation import keys
 from tiebench.evaluation import transfer as module
 from tiebench.evaluation.transfer import (
     Examples,
@@ -85,7 +86,8 @@ def write_labels(folder, made, labels=("animal", "colour")):
 def workspace(tmp_path, monkeypatch):
     """A model, a label set and the digests of a training text, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "corpus_of", lambda params, family, run: params.encoders.corpus)
+    for place in (module, keys):
+        monkeypatch.setattr(place, "corpus_of", lambda params, family, run: params.encoders.corpus)
     made = rows()
     write_labels(tmp_path / "labels/words", made)
     write_seen(tmp_path / "data/t/seen.parquet", [r[3] for r in made if r[1:3] == ("en", "train")])

@@ -201,6 +201,15 @@ def test_identity_refuses_what_would_do_nothing(name, value):
         ({"width": 6, "positions": "rotary"}, "even width per head"),
         ({"layers": 0}, "layers, heads and feedforward_width"),
         ({"heads": 4, "key_value_heads": 3}, "key_value_heads that divide heads"),
+        ({"heads": 4, "key_value_heads": 4}, r"and fewer \(4 / 4\)"),
+        (
+            {"width": 4, "heads": 2, "positions": "rotary", "rotary_base": 5.0},
+            "no rotary_base with heads of width 2",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {**SCALING, "original_length": 10**6}},
+            "no rotary_scaling where every wavelength stays",
+        ),
         ({"rotary_base": 5.0}, "no rotary_base with learned positions"),
         ({"positions": "rotary", "embedding_width": "input"}, "embedding_width body where"),
         (
@@ -215,6 +224,19 @@ def test_identity_refuses_what_would_do_nothing(name, value):
 def test_impossible_shapes_are_refused(change, message):
     with pytest.raises(SettingsError, match=message):
         validate(BodySettings, {**PLAIN, **change}, "encoders.body")
+
+
+def test_sinusoidal_positions_need_an_even_width_where_they_stand():
+    odd = {**PLAIN, "positions": "sinusoidal", "width": 9, "heads": 3}
+    with pytest.raises(SettingsError, match="an even width with sinusoidal positions"):
+        validate(BodySettings, odd, "encoders.body")
+    settings = {**PLAIN, "positions": "sinusoidal", "embedding_width": "input"}
+    body, narrow = validate(BodySettings, settings), {"tied": False, "output_width": None}
+    with pytest.raises(SettingsError, match=r"coupling.input_width: found 3, at which sinusoidal"):
+        LanguageModel(CouplingSettings(option="t", input_width=3, **narrow), body, 30)
+    body = validate(BodySettings, {**odd, "embedding_width": "input"})
+    model = LanguageModel(CouplingSettings(option="t", input_width=4, **narrow), body, 30)
+    assert model.initialize(0).states(torch.arange(5)[None])[-1].shape == (1, 5, 9)
 
 
 def test_too_long_a_sequence_is_named():

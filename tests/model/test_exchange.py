@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import math
 import re
+import shutil
 
 import pytest
 import torch
@@ -18,11 +21,12 @@ from tests.model.native import (
     make_run,
     train_small_tokenizer,
 )
-from tiebench.errors import DataError, SettingsError
-from tiebench.files import sha256_of
+from tiebench.errors import BusyError, DataError, SettingsError, WriteError
+from tiebench.files import replacing_folder, sha256_of
 from tiebench.model import export
-from tiebench.model.exchange import check_empty, import_checkpoint, source_folder
+from tiebench.model.exchange import Tensors, import_checkpoint
 from tiebench.model.export import export_run, find_native, resolve_run
+from tiebench.model.folders import new_folder, source_folder
 from tiebench.model.lm import load_model
 
 
@@ -102,7 +106,11 @@ def test_what_is_said_of_an_import(make, tmp_path):
     names = ("config.json", "model.safetensors", "tokenizer.json")
     assert said["files"] == {name: sha256_of(folder / name) for name in names}
     assert said["notes"] == ["the tokenizer puts [CLS] before a sentence and [SEP] after it"]
-    assert sorted(x.name for x in (tmp_path / "out").iterdir()) == sorted([*names, "README.md"])
+    written = sorted(x.name for x in (tmp_path / "out").iterdir())
+    assert written == sorted([*names, "README.md", "imported.json"])
+    assert json.loads((tmp_path / "out" / "imported.json").read_text()) == said
+    assert said["folder"] == "native"
+    assert import_checkpoint(folder, tmp_path / "out", "some/bert")["folder"] == "some/bert"
     card = (tmp_path / "out" / "README.md").read_text()
     assert said["files"]["model.safetensors"] in card and "BertForMaskedLM" in card
 
@@ -138,7 +146,9 @@ def test_two_equal_tables_are_one(make, tmp_path, flag):
         folder, lambda held: {**held, "lm_head.weight": held["model.embed_tokens.weight"].clone()}
     )
     said = import_checkpoint(folder, tmp_path / "out")
-    assert "lm_head.weight equals model.embed_tokens.weight: read as one table" in said["notes"]
+    note = "lm_head.weight equals model.embed_tokens.weight: read as one table"
+    despite = ", though tie_word_embeddings is false" if flag is False else ""
+    assert f"{note}{despite}" in said["notes"]
     assert load_model(tmp_path / "out").settings.coupling.tied
 
 
@@ -168,6 +178,24 @@ def test_a_second_bias_of_an_untied_head_is_the_one_applied(make, tmp_path):
     said = import_checkpoint(folder, tmp_path / "out")
     assert torch.equal(load_model(tmp_path / "out").coupling.bias, kept)
     assert any("the bias of the head is cls.predictions.decoder.bias" in x for x in said["notes"])
+
+
+def test_no_tensor_is_read_twice(make, tmp_path, monkeypatch):
+    read, read_one = [], Tensors.read
+    monkeypatch.setattr(
+        Tensors, "read", lambda self, name, shape: read.append(name) or read_one(self, name, shape)
+    )
+    tables = {
+        "llama": ("lm_head.weight", "model.embed_tokens.weight"),
+        "bert": ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    }
+    for shape in ("llama_untied", "llama", "bert_untied", "bert"):
+        folder, read[:] = make(shape), []
+        decoder, table = tables[shape.removesuffix("_untied")]
+        edit_tensors(folder, lambda held, d=decoder, t=table: {d: held[t].clone(), **held})
+        import_checkpoint(folder, tmp_path / "out")
+        assert sorted(read) == sorted(load_file(folder / "model.safetensors"))
+        shutil.rmtree(folder)
 
 
 # names, files and numbers
@@ -282,6 +310,26 @@ def test_half_precision_becomes_float32(make, tmp_path, kind):
     assert all(torch.equal(ours[name].to(kind).float(), again[name]) for name in ours)
 
 
+@pytest.mark.parametrize("shape", ["bert", "bert_untied"])
+@pytest.mark.parametrize("value", [math.nan, -math.inf, 1e300])
+def test_numbers_that_are_not_finite_are_refused(make, tmp_path, shape, value):
+    folder, bias = make(shape), "bert.encoder.layer.1.output.dense.bias"
+    for name in ("bert.embeddings.word_embeddings.weight", bias):
+
+        def spoil(held, name=name):
+            held[name] = held[name].double()
+            held[name].view(-1)[5] = value
+
+        edit_tensors(folder, spoil)
+        refused(folder, tmp_path, f"{name}: found numbers that are not finite, 1 of")
+        edit_tensors(
+            folder,
+            lambda held, name=name: held.update(
+                {name: held[name].nan_to_num(0, 0, 0).clamp(-9, 9)}
+            ),
+        )
+
+
 def test_whole_numbers_are_refused(make, tmp_path):
     folder = make("llama")
     edit_tensors(folder, lambda held: {k: v.to(torch.int8) for k, v in held.items()})
@@ -317,6 +365,10 @@ def test_damaged_files(make, tmp_path):
         (lambda t: t.update({"bert.embeddings.position_embeddings.weight": torch.ones(9, 32)}), r"position_embeddings.weight: found shape \[9, 32\]"),
         (lambda t: t.update({"bert.embeddings.token_type_embeddings.weight": torch.ones(2, 3)}), r"token_type_embeddings.weight: found shape \[2, 3\]"),
         (lambda t: t.pop("bert.embeddings.token_type_embeddings.weight"), r"token_type_embeddings.weight: found no such tensor"),
+        (lambda t: t.update({"bert.embeddings.token_type_embeddings.weight": torch.ones(0, 32)}), r"token_type_embeddings.weight: found shape \[0, 32\]"),
+        (lambda t: t.update({"bert.embeddings.token_type_embeddings.weight": torch.tensor(1.0)}), r"token_type_embeddings.weight: found shape \[\]"),
+        (lambda t: t.update({"bert.embeddings.word_embeddings.weight": torch.tensor(1.0)}), r"word_embeddings.weight: found shape \[\]"),
+        (lambda t: t.update({"cls.predictions.decoder.weight": torch.ones(7, 32)}), r"decoder.weight: found shape \[7, 32\]"),
         (lambda t: t.pop("cls.predictions.bias"), r"cls.predictions.bias: found no such tensor"),
         (lambda t: t.pop("bert.embeddings.word_embeddings.weight"), r"word_embeddings.weight: found no such tensor"),
     ],
@@ -401,7 +453,21 @@ def test_an_unknown_class(make, tmp_path, names):
         ("llama", {"rope_scaling": {"rope_type": "llama3"}}, "factor: found nothing"),
         ("llama", {"rope_scaling": 3}, "rope_scaling: found 3; expected a value of type dict"),
         ("esm", {"position_embedding_type": "absolute"}, "position_embedding_type: found"),
-        ("esm", {"token_dropout": True}, "token_dropout: found True"),
+        ("esm", {"token_dropout": True}, "token_dropout: found True.*take a checkpoint that was trained without it"),
+        ("esm", {"rope_theta": [1]}, r"rope_theta: found \[1\]; expected a value of type float"),
+        ("esm", {"rope_theta": 0}, "rope_theta: found 0; expected a finite number above 1"),
+        ("llama", {"rope_theta": "abc"}, "rope_theta: found 'abc'; expected a value of type float"),
+        ("llama", {"rope_theta": None, "rope_parameters": {"rope_theta": [1]}}, r"rope_theta: found \[1\]"),
+        ("llama", {"rope_theta": 0}, "rope_theta: found 0; expected a finite number above 1"),
+        ("llama", {"rope_theta": 10**400}, "rope_theta: found 1000"),
+        ("bert", {"hidden_size": 10**12}, r"word_embeddings.weight: found shape .* expected shape \[280, 1000000000000\]"),
+        ("bert", {"vocab_size": 10**18}, r"word_embeddings.weight: found shape"),
+        ("bert", {"intermediate_size": 10**18}, r"intermediate.dense.weight: found shape"),
+        ("bert", {"max_position_embeddings": 10**18}, r"position_embeddings.weight: found shape"),
+        ("bert", {"architectures": [None, {}]}, r"architectures: found \[null, \{\}\]"),
+        ("rembert", {"output_embedding_size": 10**18}, r"decoder.weight: found shape"),
+        ("rembert", {"input_embedding_size": 10**18}, r"word_embeddings.weight: found shape"),
+        ("rembert", {"architectures": ["RemBertModel"]}, "found RemBertModel, which has no language-model head, whose table has another width; .*take a checkpoint of RemBertForMaskedLM"),
         ("esm", {"hidden_size": 36, "num_attention_heads": 12}, "an even width per head"),
     ],
 )  # fmt: skip
@@ -418,6 +484,23 @@ def test_a_position_table_with_no_row_for_a_sentence(make, tmp_path):
         max_position_embeddings=2, pad_token_id=1,
     )  # fmt: skip
     refused(folder, tmp_path, "max_position_embeddings: found 2; expected more than 2")
+
+
+@pytest.mark.parametrize("pad", [-1, -9])
+def test_positions_cannot_start_before_the_table(make, tmp_path, pad):
+    folder = make("bert")
+    edit_config(
+        folder, architectures=["RobertaForMaskedLM"], model_type="roberta", pad_token_id=pad
+    )
+    refused(folder, tmp_path, f"pad_token_id: found {pad}; expected an id: 0 or a number above")
+
+
+@pytest.mark.parametrize("flag", [True, None])
+def test_a_wide_output_table_that_is_not_there(make, tmp_path, flag):
+    folder, decoder = make("rembert"), "cls.predictions.decoder.weight"
+    edit_config(folder, tie_word_embeddings=flag)
+    edit_tensors(folder, lambda held: {k: v for k, v in held.items() if k != decoder})
+    refused(folder, tmp_path, f"{decoder}: found no such tensor; expected shape .*of width 16")
 
 
 def test_rotation_by_either_spelling(make, tmp_path):
@@ -502,13 +585,50 @@ def test_a_repository_of_the_local_cache(make, tmp_path, monkeypatch):
 
 def test_a_target_is_not_overwritten(tmp_path):
     run = make_run(tmp_path / "run", "bert")
-    check_empty(tmp_path / "new")
-    (tmp_path / "empty").mkdir()
-    check_empty(tmp_path / "empty")
     (tmp_path / "file").touch()
     for folder, found in (("run", "a folder that is not empty"), ("file", "a file")):
         with pytest.raises(DataError, match=f"{folder}: found {found}"):
             export_run(run, tmp_path / folder)
+        assert (tmp_path / folder).exists()
+    with pytest.raises(WriteError, match="found Not a directory"):
+        export_run(run, tmp_path / "file" / "new")
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_new_folder_has_one_process(tmp_path, made):
+    target = tmp_path / "new"
+    if made:
+        target.mkdir()
+    with new_folder(target) as folder, replacing_folder(folder) as partial:
+        (partial / "config.json").touch()
+        with pytest.raises(BusyError, match="new: found another process at work on it"):
+            with new_folder(target):
+                raise AssertionError
+    assert [x.name for x in tmp_path.iterdir()] == ["new"]
+    assert [x.name for x in target.iterdir()] == ["config.json"]
+    (target / "config.json").unlink()
+    with pytest.raises(KeyError), new_folder(target):
+        raise KeyError
+    assert target.exists()  # it was there before
+
+
+def test_a_new_folder_that_fails_is_none(tmp_path):
+    with pytest.raises(KeyError), new_folder(tmp_path / "new"):
+        raise KeyError
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_was_replaced_meanwhile_is_not_filled(tmp_path, monkeypatch):
+    target, flock = tmp_path / "new", fcntl.flock
+
+    def late(handle, kind):
+        target.rename(tmp_path / "old")
+        target.mkdir()
+        flock(handle, kind)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(BusyError), new_folder(target):
+        raise AssertionError
 
 
 @pytest.mark.parametrize(

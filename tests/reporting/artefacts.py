@@ -7,6 +7,7 @@ verdicts have something to show without training a model.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -220,6 +221,7 @@ def _write_corpus(folder: Path, languages: list[str]) -> None:
         "bytes_per_token": 800 / 225,
     }
     write_text(folder / "seen.parquet", "made up\n")
+    write_text(folder / "heldout" / "sentences.parquet", "made up\n")
     write_json(
         folder / "meta.json",
         {
@@ -365,7 +367,13 @@ def write_outcomes(
     path = cell.outcomes("retrieval", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(table, path)
-    summary = {"pool": settings.pool, "zero_vectors": 0, "equal_sentences": 0}
+    summary = {
+        "key": outcome_key(params, "retrieval", cell.family, cell.run, cell.seed, name),
+        "outcomes": sha256_of(path),
+        "pool": settings.pool,
+        "zero_vectors": 0,
+        "equal_sentences": 0,
+    }
     if cell.corpus:
         summary["seen_in_training"] = 0 if name == cell.corpus else 3
     write_json(path.parent / "summary.json", summary)
@@ -465,11 +473,10 @@ def write_probing(params: Params, cell: Cell) -> None:
     weights = [(x + 1) / sum(range(layers + 2)) for x in range(layers + 1)]
     held = {"epoch": 2, "development_accuracy": rate}
     task = {"weights": weights, "training_targets": 400, "probes": dict.fromkeys(probes, held)}
-    folder = paths.labels_folder("treebank")
     write_json(
         path.parent / "summary.json",
         {
-            "key": outcome_key(cell.folder, folder, params.probing),
+            "key": outcome_key(params, "probing", cell.family, cell.run, cell.seed, "treebank"),
             "outcomes": sha256_of(path),
             "layers": layers + 1,
             "tasks": dict.fromkeys(TASKS, task),
@@ -541,7 +548,6 @@ def write_transfer(params: Params, cell: Cell) -> None:
     path = cell.outcomes("transfer", "purposes")
     _write(path, dict(zip(names, zip(*rows, strict=True), strict=True)), example=pa.int32())
     settings = transfer_settings(params, cell.family)
-    texts = [paths.corpus_folder(cell.corpus) / "seen.parquet"] if cell.corpus else []
     grid = [
         {"learning_rate": rate, "epoch": 2, "development_accuracy": 0.8}
         for rate in settings.learning_rates
@@ -549,9 +555,16 @@ def write_transfer(params: Params, cell: Cell) -> None:
     write_json(
         path.parent / "summary.json",
         {
-            "key": outcome_key(cell.folder, paths.labels_folder("purposes"), settings, *texts),
+            "key": outcome_key(params, "transfer", cell.family, cell.run, cell.seed, "purposes"),
             "outcomes": sha256_of(path),
             **grid[0], "grid": grid, "parameters": 900_002, "encoder_parameters": 900_000,
             "cut": 0,
         },
     )  # fmt: skip
+
+
+def owned(folder: Path) -> None:
+    """Let the summary say that the outcomes beside it are its own."""
+    path = folder / "summary.json"
+    held = json.loads(path.read_text("utf-8"))
+    write_json(path, {**held, "outcomes": sha256_of(folder / "outcomes.parquet")})

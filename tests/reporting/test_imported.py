@@ -115,6 +115,23 @@ def test_rows_of_models_have_no_pair_and_no_unseen_part(results: Results) -> Non
     assert "seen_in_training" not in {row["metric"] for row in sets}
 
 
+def test_a_learning_rate_at_the_end_of_those_tried_is_said(results: Results) -> None:
+    chosen = {
+        x["value"]
+        for x in results.where(
+            "transfer_cells", family="imported", run="elsewhere", metric="learning_rate"
+        )
+    }
+    held = {**results.tables}
+    said = {}
+    for rates in ("0.1 0.2 0.3", " ".join(["0.00001", *chosen])):
+        held["imported"] = [{**row, "learning_rates": rates} for row in results["imported"]]
+        said[rates] = imported.section(Results(results.name, held)).findings[-1]
+    inside, at_the_end = said.values()
+    assert "imported.learning_rates" not in inside
+    assert f"elsewhere chose {max(map(float, chosen)):g}, the largest of" in at_the_end
+
+
 def test_metrics_have_the_models(report: Path, results: Results) -> None:
     held = json.loads((report / "metrics.json").read_text("utf-8"))["imported"]["elsewhere"]
     assert held["parameters_pretraining"] == int(results["imported"][0]["pretraining"])

@@ -89,12 +89,15 @@ def wholly_old_or_new(before: dict[str, bytes], wanted: dict[str, bytes]) -> set
 MADE = {"score": {"tables", "metrics.json"}, "render": {"figures", "rendered", "index.html"}}
 
 
-@pytest.mark.parametrize(("work", "number"), [("score", 12), ("render", 40)])
+@pytest.mark.parametrize(
+    ("work", "number"), [pytest.param("score", 12, marks=pytest.mark.slow), ("render", 40)]
+)
 def test_a_kill_leaves_no_half(workspace: dict[str, bytes], work: str, number: int) -> None:
     before = contents()
     done = subprocess.run(
         [sys.executable, "-c", STOPPED, work, str(number)],
         input=params().model_dump_json(), text=True, check=False, capture_output=True,
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert list(REPORT.rglob(".*"))

@@ -1,19 +1,27 @@
-"""A corpus of two made-up languages and the settings of a family on it: cells of a second."""
+"""A corpus of two made-up languages and the settings of a family on it: cells of a second.
+
+And what tests do to their training.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 import yaml
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, communicate
 from tiebench import paths
 from tiebench.composition import compose, parse
 from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.corpus.tokens import write_tokens
 from tiebench.files import sha256_of
 from tiebench.settings import Params, load_params
+from tiebench.stage import WORKER
+from tiebench.training.pretrain import Loop, pretrain
 
 DEFAULT = parse(compose(conf=ROOT / "conf")[0])
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
@@ -109,3 +117,49 @@ def strays() -> list[str]:
         str(x) for x in held
         if x.name.startswith(".") or (x.parts[0] == ".scratch" and x.suffix != ".lock")
     )  # fmt: skip
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_before(monkeypatch: pytest.MonkeyPatch, step: int, cell: str = "tied") -> None:
+    """Train a cell with a checkpoint after every update, and stop it before an update."""
+    update = Loop._update
+
+    def stopping(self, batch, name):
+        if self.steps_done == step:
+            raise Stop
+        update(self, batch, name)
+
+    with monkeypatch.context() as patched:
+        patched.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
+        patched.setattr(Loop, "_update", stopping)
+        with pytest.raises(Stop):
+            pretrain(make_params(), "encoders", cell, 0)
+
+
+def steps_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list to which every later update adds its step."""
+    steps, update = [], Loop._update
+
+    def noting(self, batch, cell):
+        steps.append(self.steps_done)
+        update(self, batch, cell)
+
+    monkeypatch.setattr(Loop, "_update", noting)
+    return steps
+
+
+def as_worker(monkeypatch: pytest.MonkeyPatch, rank: int, size: int) -> None:
+    """As one of several processes that a launcher has started."""
+    for name, value in zip(WORKER, (rank, rank, size, size), strict=True):
+        monkeypatch.setenv(name, str(value))
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str]) -> None:
+    """Wait until a training that a process has started in the working folder has one."""
+    end = time.monotonic() + 300
+    while not list(paths.SCRATCH.glob("*/checkpoint.safetensors")):
+        assert process.poll() is None and time.monotonic() < end, communicate(process, 0)
+        time.sleep(0.02)

@@ -3,26 +3,40 @@
 import csv
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
-import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from tests.conftest import ROOT, offline_path
-from tests.training.cells import make_params, read, strays, write_corpus, write_params
+from tests.conftest import ROOT, communicate, offline_path
+from tests.training.cells import (
+    as_worker,
+    make_params,
+    read,
+    steps_of,
+    stop_before,
+    strays,
+    wait_for_checkpoint,
+    write_corpus,
+    write_params,
+)
 from tests.training.together import STOPPED_AT
 from tiebench import paths
-from tiebench.errors import SettingsError
-from tiebench.runtime import checkpoint_seconds
+from tiebench.errors import LostError, SettingsError, TrainingError
+from tiebench.runtime import checkpoint_seconds, prepare_runtime
+from tiebench.stage import LOST
+from tiebench.training import parallel
 from tiebench.training.batches import Schedule
 from tiebench.training.parallel import Team, processes_to_start
-from tiebench.training.pretrain import Loop, pretrain
+from tiebench.training.pretrain import pretrain
 
 STAGE = str(ROOT / "stages" / "pretrain.py")
 ACCELERATE = "from accelerate.commands.accelerate_cli import main; main()"
@@ -39,14 +53,14 @@ def start(*command, **environment):
     path = offline_path(ROOT, ROOT / "src")
     return subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "TIEBENCH_THREADS": "1", "PYTHONPATH": path, **environment},
     )  # fmt: skip
 
 
 def run(*command, **environment):
     process = start(*command, **environment)
-    said = process.communicate()
+    said = communicate(process)
     assert process.returncode == 0, said
     return said
 
@@ -69,7 +83,7 @@ def assert_close(first, second, loss=1e-4, weights=1e-4):
         assert np.abs(a[name] - b[name]).max() <= weights * max(1.0, np.abs(a[name]).max()), name
 
 
-@pytest.mark.parametrize("cell", ["tied", "wide"])
+@pytest.mark.parametrize("cell", [pytest.param("tied", marks=pytest.mark.slow), "wide"])
 def test_two_processes_give_the_curve_of_one(corpus, cell):
     params = write_params()
     alone = pretrain(params, "encoders", cell, 0).rename("alone")
@@ -85,26 +99,10 @@ def test_two_processes_give_the_curve_of_one(corpus, cell):
     assert strays() == []
 
 
-def stop_at(monkeypatch, params, cell, step):
-    """Train alone, with a checkpoint after every update, and stop before one."""
-    update = Loop._update
-
-    def stopping(self, batch, name):
-        if self.steps_done == step:
-            raise KeyboardInterrupt
-        update(self, batch, name)
-
-    with monkeypatch.context() as patched:
-        patched.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
-        patched.setattr(Loop, "_update", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            pretrain(params, "encoders", cell, 0)
-
-
 def test_in_two_processes(corpus, monkeypatch):
     params = make_params()
     whole = {x: pretrain(params, "encoders", x, 0).rename(f"whole-{x}") for x in ("tied", "wide")}
-    stop_at(monkeypatch, params, "tied", 17)
+    stop_before(monkeypatch, 17)
     run(str(ROOT / "tests" / "training" / "together.py"), TIEBENCH_CHECKPOINT_SECONDS="0")
 
     def found(check):
@@ -118,10 +116,7 @@ def test_in_two_processes(corpus, monkeypatch):
     assert all(before[step] == after[step] for step in (0, 4, 8, 10, 12, 16))
     # From the checkpoint of two processes to one.
     assert found("stopped") == [True, True]
-    steps, update = [], Loop._update
-    monkeypatch.setattr(
-        Loop, "_update", lambda self, *x: (steps.append(self.steps_done), update(self, *x))
-    )
+    steps = steps_of(monkeypatch)
     assert_close(pretrain(params, "encoders", "wide", 0), whole["wide"])
     assert steps == list(range(STOPPED_AT, 30))
     # A loss that is not finite in one stops both, with the checkpoint of the update before.
@@ -132,6 +127,10 @@ def test_in_two_processes(corpus, monkeypatch):
     # Other files in one of them are noticed.
     first, second = found("disagreeing")
     assert first == second and "checkpoints in another of 2 processes" in first
+    # A share without predictions adds nothing.
+    idle = found("idle")
+    assert [x["predictions"] for x in idle] == [8, 0]
+    assert all(x["difference"] < 1e-6 and x["largest"] > 0.1 for x in idle)
     # torch's own wrapper keeps the tie: one entry, one state, the gradient of both uses.
     for held in found("wrapped"):
         assert held["names"] and held["difference"] < 1e-7
@@ -155,19 +154,6 @@ def test_the_shares_are_the_batch(size, objective):
     assert np.array_equal(np.concatenate(where), batch.where)
 
 
-def test_a_share_without_predictions():
-    training = make_params(batch_size=2).encoders.training
-    tokens = {"a": np.full(100, 3, dtype=np.uint16)}  # separators, which are never predicted
-    batch = Schedule(tokens, training, 300, 0).batch(0)
-    assert len(Team(1, 2).share(batch).targets) == 0
-
-
-def as_worker(monkeypatch, rank, size):
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-    for name, value in zip(names, (rank, rank, size, size), strict=True):
-        monkeypatch.setenv(name, str(value))
-
-
 def test_more_processes_than_windows_are_refused(corpus, monkeypatch):
     as_worker(monkeypatch, 0, 5)
     with pytest.raises(SettingsError, match="batch_size: found 4 windows for 5 processes"):
@@ -182,26 +168,129 @@ def test_an_untrained_run_is_saved_by_the_first_process_alone(corpus, monkeypatc
     assert read(pretrain(make_params(), "encoders", "untrained", 0)) == alone
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "two", "", "1.5", "²"])
-def test_a_number_of_processes_that_is_none(monkeypatch, given):
-    monkeypatch.setenv("TIEBENCH_PROCESSES", given)
-    with pytest.raises(SettingsError, match="TIEBENCH_PROCESSES: found .* a whole number above 0"):
-        processes_to_start()
+@pytest.mark.parametrize(
+    ("wanted", "run", "said"),
+    [
+        ("5", "tied", "batch_size: found 4 windows for 5 processes"),
+        ("2", "gone", "no such run"),
+        ("2", "untrained", None),
+    ],
+)
+def test_processes_are_not_started_for_nothing(corpus, monkeypatch, wanted, run, said):
+    write_params()
+    monkeypatch.setenv("TIEBENCH_PROCESSES", wanted)
+    main, launched = runpy.run_path(STAGE)["main"], []
+    monkeypatch.setitem(main.__globals__, "launch", lambda *x: launched.append(x))
+    with pytest.raises(SettingsError, match=said) if said else nullcontext():
+        main("encoders", run, "0")
+    assert not launched
+    assert paths.run_folder("t", "encoders", run, 0).exists() == (said is None)
+    monkeypatch.setenv("TIEBENCH_PROCESSES", "2")
+    main("encoders", "tied", "0")
+    assert launched == [(2, sys.argv)]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "two", "", "1.5", "²", "1025", "9" * 5000])
+@pytest.mark.parametrize(
+    ("name", "read_it"),
+    [("TIEBENCH_PROCESSES", processes_to_start), ("TIEBENCH_THREADS", prepare_runtime)],
+)
+def test_a_number_that_is_none(monkeypatch, name, read_it, given):
+    monkeypatch.setenv(name, given)
+    with pytest.raises(SettingsError, match=f"{name}: found .* a whole number from 1 to 1024"):
+        read_it()
 
 
 def test_who_starts_processes(monkeypatch):
     assert processes_to_start() == 1
     monkeypatch.setenv("TIEBENCH_PROCESSES", "3")
     assert processes_to_start() == 3
-    as_worker(monkeypatch, 1, 2)
+    as_worker(monkeypatch, 1, 3)
     assert processes_to_start() == 1
+    as_worker(monkeypatch, 1, 2)
+    with pytest.raises(SettingsError, match="TIEBENCH_PROCESSES: found 3, beside a launcher of 2"):
+        processes_to_start()
 
 
 def test_accelerate_that_does_not_tell_the_number(monkeypatch):
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert processes_to_start() == 1
     monkeypatch.setenv("MASTER_PORT", "29500")
     with pytest.raises(SettingsError, match="TIEBENCH_PROCESSES=2"):
         processes_to_start()
+
+
+def test_accelerate_and_the_environment_tell_the_same_number(monkeypatch):
+    words = ["python", "accelerate", "launch", "--num_processes", "4", "x.py"]
+    monkeypatch.setattr(psutil, "Process", lambda _: SimpleNamespace(cmdline=lambda: words))
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert processes_to_start() == 4
+    monkeypatch.setenv("TIEBENCH_PROCESSES", "4")
+    assert processes_to_start() == 4
+    monkeypatch.setenv("TIEBENCH_PROCESSES", "2")
+    with pytest.raises(SettingsError, match="TIEBENCH_PROCESSES: found 2, beside a launcher of 4"):
+        processes_to_start()
+
+
+def failing(monkeypatch, name, message):
+    """A function of torch.distributed that fails."""
+
+    def fail(*_, **__):
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(parallel.dist, name, fail)
+
+
+NCCL = "NCCL error in: x.cpp:1, unhandled cuda error\nncclUnhandledCudaError: a call failed.\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("[x/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:5", LostError),
+        ("writev [127.0.0.1]:5: Broken pipe", LostError),
+        ("Timed out waiting 100ms for recv operation to complete", LostError),
+        ("NCCL error in: x.cpp:1, remote process exited\nncclRemoteError: a call", LostError),
+        ("CUDA out of memory. Tried to allocate 2 GiB", RuntimeError),
+        (NCCL + "Last error:\nCuda failure 2 'out of memory' in transport connect", RuntimeError),
+        ("Tensors must be contiguous", RuntimeError),
+    ],
+)
+def test_what_is_taken_for_the_end_of_another(monkeypatch, message, error):
+    failing(monkeypatch, "all_reduce", message)
+    with pytest.raises(error) as raised:
+        Team(0, 2).agree("cell", 1)
+    assert raised.type is error and message.partition("\n")[0] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("[enforce fail] Unable to find address for: nosuch0", TrainingError),
+        ("", TrainingError),
+        (NCCL + "Cuda failure 2 'out of memory'", RuntimeError),
+    ],
+)
+def test_processes_that_do_not_reach_each_other(monkeypatch, message, error):
+    failing(monkeypatch, "init_process_group", message)
+    monkeypatch.setattr(parallel.signal, "signal", lambda *_: None)
+    with pytest.raises(error) as raised, parallel.connected(Team(0, 2)):
+        pass
+    assert raised.type is error and message.partition("\n")[0] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ({1: -signal.SIGKILL, 0: LOST}, "process 1 of 2: found it ended by SIGKILL"),
+        ({0: -signal.SIGTERM, 1: -signal.SIGKILL}, "process 1 of 2: found it ended by SIGKILL"),
+        ({1: -signal.SIGSEGV, 0: -signal.SIGKILL}, "process 1 of 2: found it ended by SIGSEGV"),
+        ({0: LOST, 1: LOST}, "2 processes of one training: found that each lost the others"),
+        ({0: LOST, 1: -signal.SIGTERM}, "2 processes of one training: found that each lost"),
+    ],
+)
+def test_who_is_said_to_have_ended(codes, said):
+    assert str(parallel._cause(codes, 2)).startswith(said)
 
 
 @pytest.mark.parametrize("given", ["-1", "nan", "inf", "soon", ""])
@@ -213,9 +302,7 @@ def test_a_time_between_checkpoints_that_is_none(monkeypatch, given):
 
 def in_progress(process):
     """The workers of a training that has written a checkpoint, by rank."""
-    while not list(paths.SCRATCH.glob("*/checkpoint.safetensors")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    wait_for_checkpoint(process)
     workers = psutil.Process(process.pid).children()
     return sorted(workers, key=lambda x: x.environ()["RANK"])
 
@@ -246,7 +333,7 @@ def test_all_end_with_one(corpus, monkeypatch, whom, how, status, said):
             refused(monkeypatch, workers[0].pid)
     killed = {"first": workers[0], "worker": workers[1], "launcher": process}[whom]
     os.kill(killed.pid, how)
-    _, error = process.communicate()
+    _, error = communicate(process)
     assert process.returncode == status
     assert error.startswith(said) and error.count("\n") == bool(said), error
     assert psutil.wait_procs(workers, timeout=30)[1] == []
@@ -269,6 +356,17 @@ def test_what_is_wrong_is_said_once(corpus):
     write_params()
     (corpus / "valid.safetensors").unlink()
     process = start(STAGE, "encoders", "tied", "0", TIEBENCH_PROCESSES="2")
-    _, error = process.communicate()
+    _, error = communicate(process)
     assert process.returncode == 1
     assert error.count("error: ") == 1 and error.count("\n") == 1 and "valid.safetensors" in error
+
+
+@pytest.mark.slow
+def test_a_network_that_is_none_is_said_once(corpus):
+    write_params()
+    process = start(
+        STAGE, "encoders", "tied", "0", TIEBENCH_PROCESSES="2", GLOO_SOCKET_IFNAME="nosuch0"
+    )
+    _, error = communicate(process)
+    assert process.returncode == 1
+    assert error.count("\n") == 1 and "found no connection (" in error and "nosuch0" in error

@@ -14,7 +14,16 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from tests.training.cells import OUTPUTS, make_params, read, strays, write_corpus
+from tests.training.cells import (
+    OUTPUTS,
+    Stop,
+    make_params,
+    read,
+    steps_of,
+    stop_before,
+    strays,
+    write_corpus,
+)
 from tiebench import paths
 from tiebench.errors import BusyError, DataError, SettingsError, TrainingError
 from tiebench.files import holding
@@ -94,39 +103,9 @@ def test_same_bytes_twice(corpus):
     assert read(pretrain(make_params(), "encoders", "wide", 1)) != first
 
 
-class Stop(Exception):
-    pass
-
-
-def stop_before(monkeypatch, step):
-    """Run the tied cell with a checkpoint after every step, and stop it before `step`."""
-    monkeypatch.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
-    update = Loop._update
-
-    def stopping(self, batch, cell):
-        if self.steps_done == step:
-            raise Stop
-        update(self, batch, cell)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Loop, "_update", stopping)
-        with pytest.raises(Stop):
-            pretrain(make_params(), "encoders", "tied", 0)
-
-
-def steps_of(monkeypatch):
-    """A list to which every later update adds its step."""
-    steps, update = [], Loop._update
-
-    def noting(self, batch, cell):
-        steps.append(self.steps_done)
-        update(self, batch, cell)
-
-    monkeypatch.setattr(Loop, "_update", noting)
-    return steps
-
-
-@pytest.mark.parametrize("at", [1, 10, 17, 29])
+@pytest.mark.parametrize(
+    "at", [1, 17, *(pytest.param(at, marks=pytest.mark.slow) for at in (10, 29))]
+)
 def test_resumed_run_has_the_same_bytes(corpus, monkeypatch, at):
     whole = read(pretrain(make_params(), "encoders", "tied", 0))
     stop_before(monkeypatch, at)

@@ -11,24 +11,24 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.training.cells import make_params
+from tests.training.cells import make_params, steps_of, stop_before
 from tiebench.errors import TiebenchError
 from tiebench.model.lm import LanguageModel
 from tiebench.stage import is_worker
 from tiebench.training import parallel
 from tiebench.training import pretrain as module
+from tiebench.training.batches import Batch
+from tiebench.training.optimizer import make_optimizer
 from tiebench.training.pretrain import Loop, pretrain
 
 RANK = os.environ.get("RANK")
 STOPPED_AT = 12
-
-
-class Stop(Exception):
-    pass
 
 
 def write(check: str, value: object) -> None:
@@ -78,33 +78,17 @@ def wrapped() -> None:
 
 def resumed() -> None:
     """Goes on from the checkpoint of a single process."""
-    steps, update = [], Loop._update
-
-    def noting(self: Loop, batch: object, cell: str) -> None:
-        steps.append(self.steps_done)
-        update(self, batch, cell)
-
-    Loop._update = noting
-    pretrain(make_params(), "encoders", "tied", 0)
-    Loop._update = update
+    with pytest.MonkeyPatch.context() as patch:
+        steps = steps_of(patch)
+        pretrain(make_params(), "encoders", "tied", 0)
     write("resumed", steps)
 
 
 def stopped() -> None:
     """Leaves the checkpoint of two processes to a single one."""
-    update = Loop._update
-
-    def stopping(self: Loop, batch: object, cell: str) -> None:
-        if self.steps_done == STOPPED_AT:
-            raise Stop
-        update(self, batch, cell)
-
-    Loop._update = stopping
-    try:
-        pretrain(make_params(), "encoders", "wide", 0)
-    except Stop:
-        write("stopped", True)
-    Loop._update = update
+    with pytest.MonkeyPatch.context() as patch:
+        stop_before(patch, STOPPED_AT, "wide")
+    write("stopped", True)
 
 
 def broken() -> None:
@@ -132,6 +116,31 @@ def broken() -> None:
     parallel.Team.share, Loop.__init__ = share, make
 
 
+def idle() -> None:
+    """An update in which the second share is separators only, which are never predicted."""
+    family = make_params(batch_size=2).encoders
+    ids = np.stack([np.arange(4, 20), np.full(16, 3)])
+    batch = Batch(ids, np.arange(1, 9), ids[0, 1:9] + 20)
+    team = parallel.here()
+    found = {}
+    for name, held in (("team", team), ("alone", parallel.Team())):
+        model = LanguageModel(family.runs["wide"].coupling, family.body, 300).initialize(0)
+        loop = Loop(model, family.training, {}, held)
+        loop.optimizer = make_optimizer(model, family.training)
+        loop._update(batch, "idle")
+        gradients = {x: p.grad for x, p in model.named_parameters()}
+        found[name] = {"loss": torch.tensor(loop.pending), **gradients}
+    pairs = [(found["team"][x], found["alone"][x]) for x in found["alone"]]
+    write(
+        "idle",
+        {
+            "predictions": len(team.share(batch).targets),
+            "largest": max(float(b.abs().max()) for _, b in pairs),
+            "difference": max(float((a - b).abs().max()) for a, b in pairs),
+        },
+    )
+
+
 def disagreeing() -> None:
     team = parallel.here()
     try:
@@ -146,7 +155,7 @@ def main() -> None:
         return
     with parallel.connected(parallel.here()):  # once: torch does not connect twice this way
         module.connected = lambda team: nullcontext()
-        for check in (resumed, stopped, broken, wrapped, disagreeing):
+        for check in (resumed, stopped, broken, wrapped, idle, disagreeing):
             check()
 
 

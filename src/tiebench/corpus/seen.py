@@ -42,7 +42,7 @@ def read_seen(path: Path) -> np.ndarray:
     except (OSError, KeyError, pa.ArrowException) as error:
         raise DataError(
             path,
-            found=str(error),
+            found=str(error).splitlines()[0],
             expected="the digests of the training texts",
             mend="run `dvc repro` to prepare the corpus again",
         ) from None

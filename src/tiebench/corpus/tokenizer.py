@@ -108,10 +108,14 @@ def special_ends(tokenizer: Tokenizer) -> Ends:
     """What stands around a sentence: [CLS] and [SEP], or what a foreign tokenizer itself adds."""
     if _first_entries(tokenizer) == list(NAMES):
         return OWN_ENDS
-    item = tokenizer.encode("a", add_special_tokens=True)
-    own = [place for place, added in enumerate(item.special_tokens_mask) if not added]
-    first, last = (own[0], own[-1] + 1) if own else (len(item.ids), len(item.ids))
-    return Ends(tuple(item.ids[:first]), tuple(item.ids[last:]))
+    for text in ("a", "the", *tokenizer.get_vocab()):
+        plain = tokenizer.encode(text, add_special_tokens=False)
+        if plain.ids:
+            ids, own = tokenizer.post_process(plain).ids, plain.ids
+            for first in range(len(ids) - len(own) + 1):
+                if ids[first : first + len(own)] == own:
+                    return Ends(tuple(ids[:first]), tuple(ids[first + len(own) :]))
+    return Ends((), ())
 
 
 def id_count(tokenizer: Tokenizer) -> int:

@@ -100,6 +100,12 @@ class Cell:
         if not lacking:
             validation = held["validation"] if isinstance(held["validation"], dict) else {}
             lacking = [f"validation.{key}" for key in sorted(VALIDATION_KEYS - validation.keys())]
+            kinds = {"by_language": dict, "by_frequency": list}
+            lacking += [
+                f"validation.{key} of type {kind.__name__}"
+                for key, kind in kinds.items()
+                if not lacking and not isinstance(validation[key], kind)
+            ]
         if lacking or held["seed"] != self.seed:
             raise DataError(
                 path,

@@ -150,7 +150,7 @@ def encode_sentences(
             found=f"{len(ids[longest])} tokens and {ends.size} special ones",
             expected=f"at most body.maximum_length = {limit}",
             mend="take a set with shorter sentences; or raise body.maximum_length and train anew; "
-            "or leave the model out, if it is an imported one (`~imported.models.NAME`)",
+            "or, if the model is an imported one, delete it from imported.models in params.yaml",
         )
     start = 0
     with progress(total=len(order), desc="encode", unit="sentence") as bar:

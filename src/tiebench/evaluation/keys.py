@@ -3,42 +3,60 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from tiebench import paths
 from tiebench.errors import DataError
+from tiebench.evaluation.imported_settings import transfer_settings
 from tiebench.files import digest_of, sha256_of
-from tiebench.schema import Settings
+from tiebench.settings import corpus_of
+
+if TYPE_CHECKING:
+    from tiebench.settings import Params
 
 MODEL = ("config.json", "model.safetensors", "tokenizer.json")
 """Files of a run folder that decide what its states are."""
-
-
 BASELINES = "baselines.parquet"
-"""What no model reads."""
+"""What no model reads of a label set."""
 
 
-def outcome_key(run_folder: Path, labels_folder: Path, settings: Settings, *others: Path) -> str:
-    """A digest by which outcomes are known: other weights, labels or settings give another.
+def outcome_key(params: Params, task: str, family: str, run: str, seed: int, data: str) -> str:
+    """A digest by which outcomes are known: other weights, data or settings give another.
 
     Args:
-        run_folder: the model with its tokenizer.
-        labels_folder: the prepared label set.
-        settings: those of the evaluation.
-        others: further files that it reads.
+        task: `retrieval`, `probing` or `transfer`.
+        data: the corpus or label set.
 
     Raises:
+        SettingsError: no such family or run.
         DataError: a file is missing.
     """
-    data = sorted(x for x in labels_folder.glob("*.parquet") if x.name != BASELINES)
-    read = {
-        "model": [run_folder / name for name in MODEL],
-        "labels": [labels_folder / "meta.json", *data],
-        "others": list(others),
-    }
-    for path in (path for files in read.values() for path in files):
+    model = paths.run_folder(params.name, family, run, seed)
+    corpus = corpus_of(params, family, run)
+    texts = [] if corpus is None else [paths.corpus_folder(corpus) / "seen.parquet"]
+    settings: dict[str, Any]
+    if task == "retrieval":
+        files = [paths.corpus_folder(data) / "heldout" / "sentences.parquet", *texts]
+        chosen = {"pool", "distances", "offsets"}
+        settings = params.retrieval.model_dump(mode="json", include=chosen)
+        settings["languages"] = params.corpora[data].languages
+    elif task == "probing":
+        files, settings = _label_files(data), params.probing.model_dump(mode="json")
+    else:
+        files = [*_label_files(data), *texts]
+        settings = transfer_settings(params, family).model_dump(mode="json")
+    read = {"model": [model / name for name in MODEL], "data": files}
+    for path in (path for held in read.values() for path in held):
         if not path.is_file():
             raise DataError(
                 path, found="no such file", expected="what the outcomes were made from",
                 mend="run `dvc repro`",
             )  # fmt: skip
-    digests = {of: {x.name: sha256_of(x) for x in files} for of, files in read.items()}
-    return digest_of({**digests, "settings": settings.model_dump(mode="json")})
+    digests = {of: {x.name: sha256_of(x) for x in held} for of, held in read.items()}
+    return digest_of({**digests, "settings": settings})
+
+
+def _label_files(labels: str) -> list[Path]:
+    folder = paths.labels_folder(labels)
+    data = sorted(x for x in folder.glob("*.parquet") if x.name != BASELINES)
+    return [folder / "meta.json", *data]

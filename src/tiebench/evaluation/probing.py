@@ -75,7 +75,7 @@ def probe(params: Params, family: str, run: str, seed: int) -> Path:
     with replacing_outcomes(folder) as new:
         _write_outcomes(new / "outcomes.parquet", treebank, tested, outcomes)
         summary = {
-            "key": outcome_key(run_folder, labels, settings),
+            "key": outcome_key(params, "probing", family, run, seed, settings.labels),
             "outcomes": sha256_of(new / "outcomes.parquet"),
             "layers": len(vectors),
             "tasks": {

@@ -28,9 +28,10 @@ from tiebench.evaluation.encode import (
     sentence_ids,
     sentence_vectors,
 )
+from tiebench.evaluation.keys import outcome_key
 from tiebench.evaluation.outcomes import replacing_outcomes
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
-from tiebench.files import replacing, write_json
+from tiebench.files import replacing, sha256_of, write_json
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
 from tiebench.settings import Params, corpus_of
@@ -98,7 +99,8 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
                     }
                 )
     searched = [vectors for by_language in layers.values() for vectors in by_language.values()]
-    summary: dict[str, int] = {
+    summary: dict[str, Any] = {
+        "key": outcome_key(params, "retrieval", family, run, seed, name),
         "pool": settings.pool,
         "zero_vectors": sum(int((norms(vectors) == 0).sum()) for vectors in searched),
         "equal_sentences": equal,
@@ -107,6 +109,7 @@ def retrieve(params: Params, family: str, run: str, seed: int, name: str) -> Pat
         summary["seen_in_training"] = int(np.logical_or.reduce(list(seen.values())).sum())
     with replacing_outcomes(folder) as new:
         _write_outcomes(new / "outcomes.parquet", name, rows)
+        summary["outcomes"] = sha256_of(new / "outcomes.parquet")
         write_json(new / "summary.json", summary)
     return folder
 
@@ -121,15 +124,21 @@ def read_sentences(corpus: Path, languages: list[str], pool: int) -> dict[str, l
     import pyarrow.parquet as parquet
 
     path = corpus / "heldout" / "sentences.parquet"
-    mend = "set heldout in the corpus' settings and run `dvc repro`"
+    expected = "held-out sentences, with text in columns key, lang and text"
+    mend = f"run `dvc repro -f -s prepare@{corpus.name}`"
     try:
         table = parquet.read_table(path, columns=["key", "lang", "text"]).to_pydict()
     except FileNotFoundError:
-        found = "no such file"
-        raise DataError(path, found=found, expected="held-out sentences", mend=mend) from None
+        found, mend = "no such file", "set heldout in the corpus' settings and run `dvc repro`"
+        raise DataError(path, found=found, expected=expected, mend=mend) from None
     except (OSError, pa.ArrowException) as error:
-        found = f"a damaged file ({error})"
-        raise DataError(path, found=found, expected="held-out sentences", mend=mend) from None
+        found = f"a damaged file ({str(error).splitlines()[0]})"
+        raise DataError(path, found=found, expected=expected, mend=mend) from None
+    for column, values in table.items():
+        row = next((i for i, value in enumerate(values) if not isinstance(value, str)), None)
+        if row is not None:
+            found = f"{values[row]!r} in column {column}, row {row + 1}"
+            raise DataError(path, found=found, expected=expected, mend=mend)
     by_language: dict[str, dict[str, str]] = {language: {} for language in languages}
     for key, language, text in zip(table["key"], table["lang"], table["text"], strict=True):
         if language in by_language:

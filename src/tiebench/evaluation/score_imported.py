@@ -18,7 +18,8 @@ Row = dict[str, Any]
 
 IMPORTED_MODELS = (
     "model", "architecture", "tied", "input_width", "output_width", "vocabulary", "layers",
-    "width", "causal", "maximum_length", "pretraining", "fine_tuning", "seeds", "sha256", "notes",
+    "width", "causal", "maximum_length", "pretraining", "fine_tuning", "seeds", "learning_rates",
+    "sha256", "notes",
 )  # fmt: skip
 
 
@@ -29,7 +30,9 @@ def model_rows(params: Params) -> Iterator[Row]:
         DataError: a model is missing or damaged, or was read from another folder than params.yaml
             names.
     """
-    seeds = " ".join(map(str, params.imported.seeds))
+    seeds, rates = (" ".join(map(str, x)) for x in (
+        params.imported.seeds, params.imported.learning_rates
+    ))  # fmt: skip
     for cell, record in _records(params):
         settings, vocabulary = read_config(cell.folder)
         coupling, body = settings.coupling, settings.body
@@ -49,6 +52,7 @@ def model_rows(params: Params) -> Iterator[Row]:
             "pretraining": counts.pretraining,
             "fine_tuning": counts.fine_tuning,
             "seeds": seeds,
+            "learning_rates": rates,
             "sha256": sha256_of(cell.folder / "model.safetensors"),
             "notes": "; ".join(record["notes"]),
         }

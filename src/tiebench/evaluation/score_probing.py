@@ -12,7 +12,6 @@ import numpy as np
 from tiebench.analysis.resampling import Outcomes, bootstrap_interval
 from tiebench.evaluation.cells import Cell, evaluated
 from tiebench.evaluation.scoring import Scorer, codes, finite, interval, outcomes_of
-from tiebench.paths import labels_folder
 from tiebench.progress import progress
 from tiebench.settings import Params
 
@@ -55,7 +54,7 @@ def score_probing(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Prob
     hits: dict[tuple[str, ...], list[np.ndarray]] = defaultdict(list)
     sentences: dict[str, np.ndarray] = {}
     for cell in progress(evaluated(params, cells, "probing"), desc="score probing", unit="cell"):
-        table, summary = outcomes_of(cell, "probing", labels, labels_folder(labels), params.probing)
+        table, summary = outcomes_of(params, cell, "probing", labels)
         (tasks, task), (probes, probe) = codes(table["task"]), codes(table["probe"])
         group = task * len(probes) + probe
         found = scorer.score(table, group, len(tasks) * len(probes))

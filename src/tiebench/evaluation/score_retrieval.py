@@ -13,9 +13,9 @@ import numpy as np
 
 from tiebench.analysis.resampling import Outcomes, Sampled, bootstrap_interval
 from tiebench.errors import DataError
-from tiebench.evaluation.cells import Cell, evaluated, read_outcomes
+from tiebench.evaluation.cells import Cell, evaluated
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
-from tiebench.evaluation.scoring import codes, finite, interval
+from tiebench.evaluation.scoring import codes, finite, interval, outcomes_of
 from tiebench.progress import progress
 from tiebench.settings import Params
 
@@ -75,7 +75,7 @@ def retrieval_rows(params: Params, cells: Iterable[Cell]) -> tuple[list[Row], li
             evaluated(params, cells, "retrieval"), desc="score retrieval", unit="cell"
         ):
             for name in params.retrieval.sets:
-                table = read_outcomes(cell, "retrieval", name)
+                table, _ = outcomes_of(params, cell, "retrieval", name)
                 rows += finite(_retrieval_of(cell, name, table, metric), cell, "retrieval", name)
                 for key, values in _credits(table, *protocol):
                     credits[cell.family, cell.run, *key].append(values)
@@ -168,10 +168,11 @@ def set_rows(params: Params, cells: Iterable[Cell]) -> Iterator[Row]:
     for cell in evaluated(params, cells, "retrieval"):
         for name in params.retrieval.sets:
             for metric, value in cell.summary("retrieval", name).items():
-                yield {
-                    "family": cell.family, "run": cell.run, "seed": cell.seed,
-                    "set": name, "metric": metric, "value": value,
-                }  # fmt: skip
+                if metric not in ("key", "outcomes"):
+                    yield {
+                        "family": cell.family, "run": cell.run, "seed": cell.seed,
+                        "set": name, "metric": metric, "value": value,
+                    }  # fmt: skip
 
 
 def by_layer(params: Params, retrieval: Iterable[Row]) -> list[Row]:

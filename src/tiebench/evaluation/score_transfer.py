@@ -12,10 +12,9 @@ import numpy as np
 from tiebench.analysis.resampling import Outcomes, bootstrap_interval
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import Cell, evaluated
-from tiebench.evaluation.imported_settings import transfer_settings
 from tiebench.evaluation.scoring import Scorer, codes, finite, interval, outcomes_of
 from tiebench.labels.read import read_baselines, read_purposes
-from tiebench.paths import IMPORTED, corpus_folder, labels_folder
+from tiebench.paths import IMPORTED, labels_folder
 from tiebench.progress import progress
 from tiebench.settings import Params
 
@@ -58,9 +57,7 @@ def score_transfer(params: Params, cells: Iterable[Cell], scorer: Scorer) -> Tra
     where: dict[str, dict[str, np.ndarray]] = {}
     languages: list[str] = []
     for cell in progress(evaluated(params, cells, "transfer"), desc="score transfer", unit="cell"):
-        settings = transfer_settings(params, cell.family)
-        texts = [corpus_folder(cell.corpus) / "seen.parquet"] if cell.corpus else []
-        table, summary = outcomes_of(cell, "transfer", labels, folder, settings, *texts)
+        table, summary = outcomes_of(params, cell, "transfer", labels)
         languages, language = codes(table["lang"])
         example, fresh = table["example"].to_numpy(), ~table["seen"].to_numpy()
         if set(languages) != {first, *others}:

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,13 @@ from tiebench.errors import DataError
 from tiebench.evaluation.cells import Cell, read_outcomes
 from tiebench.evaluation.keys import outcome_key
 from tiebench.files import sha256_of
-from tiebench.schema import Settings
+from tiebench.settings import Params
 
 Row = dict[str, Any]
 
 
 SUMMARY_KEYS = {
+    "retrieval": ("pool", "zero_vectors", "equal_sentences"),
     "probing": ("layers", "tasks"),
     "transfer": ("learning_rate", "epoch", "development_accuracy", "parameters", "cut"),
 }
@@ -102,26 +102,21 @@ def codes(column: Any) -> tuple[list[str], np.ndarray]:
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
 
 
-def outcomes_of(
-    cell: Cell, task: str, labels: str, folder: Path, settings: Settings, *others: Path
-) -> tuple[Any, dict[str, Any]]:
-    """Outcomes and summary of a cell, if they are of its model, this label set and the settings.
-
-    Args:
-        others: further files that the task reads, as in `outcome_key`.
+def outcomes_of(params: Params, cell: Cell, task: str, data: str) -> tuple[Any, dict[str, Any]]:
+    """Outcomes and summary of a cell, if they are of its model, these data and the settings.
 
     Raises:
         DataError: missing, damaged, or made from something else.
     """
-    path, mend = cell.outcomes(task, labels), f"run `{cell.repro(task, labels)}`"
-    table, summary = read_outcomes(cell, task, labels), cell.summary(task, labels)
-    expected = outcome_key(cell.folder, folder, settings, *others)
+    path, mend = cell.outcomes(task, data), f"run `{cell.repro(task, data)}`"
+    table, summary = read_outcomes(cell, task, data), cell.summary(task, data)
+    expected = outcome_key(params, task, cell.family, cell.run, cell.seed, data)
     if summary.get("key") != expected:
         raise DataError(
             path,
             found=f"outcomes with key {str(summary.get('key'))[:12]}",
-            expected=f"{expected[:12]}, of the model in {cell.folder}, the labels in {folder} and "
-            f"the settings of {task}",
+            expected=f"{expected[:12]}, of the model in {cell.folder}, {data!r} and the settings "
+            f"of {task} as they are",
             mend=mend,
         )
     digest = sha256_of(path)

@@ -118,7 +118,7 @@ def transfer(params: Params, family: str, run: str, seed: int) -> Path:
     with replacing_outcomes(folder) as new:
         write_outcomes(new / "outcomes.parquet", columns)
         summary = {
-            "key": outcome_key(run_folder, labels_folder, settings, *([texts] if texts else [])),
+            "key": outcome_key(params, "transfer", family, run, seed, settings.labels),
             "outcomes": sha256_of(new / "outcomes.parquet"),
             **tuned.best,
             "grid": tuned.grid,

@@ -11,85 +11,23 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tiebench.errors import DataError, SettingsError
 from tiebench.model.body import rotary
 from tiebench.model.lm import ModelSettings
+from tiebench.model.native_configs import (
+    Config,
+    Reading,
+    read_esm,
+    read_llama,
+    read_post_norm,
+    read_rembert,
+    read_roberta,
+)
 from tiebench.model.settings import BodySettings
-from tiebench.schema import validate
-
-T = TypeVar("T")
-
-HEAD = [{"kind": "linear"}, {"kind": "gelu"}]
-"""BERT's head transform; a layer norm with the source's epsilon follows."""
-ANOTHER = "take a checkpoint of a known architecture; this one computes something else"
-
-
-class Config:
-    """config.json of a checkpoint: each value by its key, of the type that is asked for."""
-
-    def __init__(self, values: Mapping[str, Any], path: Path) -> None:
-        self.values, self.path = values, path
-
-    def get(self, key: str, kind: type[T], default: T | None = None) -> T:
-        """The value of `key`; where it is missing or null, `default`.
-
-        Raises:
-            DataError: of another type, or missing without a default.
-        """
-        value = self.values.get(key)
-        if value is None and default is not None:
-            return default
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            found = "nothing" if value is None else repr(value)
-            expected = f"a value of type {kind.__name__}"
-            raise self.error(
-                key, found, expected, "restore config.json from the checkpoint's source"
-            )
-        return value
-
-    def size(self, key: str, default: int | None = None) -> int:
-        """A whole number above 0."""
-        value = self.get(key, int, default)
-        if value < 1:
-            raise self.error(key, f"{value}", "a number above 0")
-        return value
-
-    def only(self, key: str, value: object) -> None:
-        """Refuse any other value of `key`; where it is missing or null there is nothing to refuse.
-
-        Raises:
-            DataError: another value.
-        """
-        found = self.values.get(key)
-        if found is not None and found != value:
-            raise self.error(key, repr(found), f"{value!r}, the only one that our models have")
-
-    def error(self, key: str, found: str, expected: str, mend: str = ANOTHER) -> DataError:
-        """An error about one key."""
-        return DataError(f"{self.path}: {key}", found=found, expected=expected, mend=mend)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What config.json says of a model; whether it is tied, the tensors decide too."""
-
-    body: BodySettings
-    vocabulary: int
-    transform: list[dict[str, Any]]
-    input_width: int | None = None
-    output_width: int | None = None
-    bias: bool = True
-    std: float = 0.02
-    first_position: int = 0
-    """Row of the source's position table at which a sentence starts."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +49,15 @@ class Architecture:
     """Classes with this head and another beside it."""
     bare: str | None = None
     """The class without head."""
+    unread: str | None = None
+    """The class without head, where it lacks a table of another width."""
     table: str = "embeddings.word_embeddings.weight"
     positions: str | None = "embeddings.position_embeddings.weight"
     types: str | None = "embeddings.token_type_embeddings.weight"
     decoder: str = "cls.predictions.decoder.weight"
     biases: tuple[str, ...] = ()
     """Where the head's bias stands; the last of them is the one that an untied head adds."""
-    ignored: str = r"(^|\.)pooler\.|\.position_ids$"
+    ignored: str = r"(^|\.)pooler\.|\.(position|token_type)_ids$"
     """Tensors that take no part in states and logits, as a regular expression."""
     writes: Callable[[ModelSettings], dict[str, Any]] | None = None
     """Keys of config.json beside the common ones; None: read only."""
@@ -209,138 +149,6 @@ def obstacles(architecture: Architecture, settings: ModelSettings) -> list[str]:
 
 def _plain(value: object) -> str:
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
-
-
-def _body(config: Config, **settings: Any) -> BodySettings:
-    """The shape, which every one of these classes names in the same way."""
-    width, heads = config.size("hidden_size"), config.size("num_attention_heads")
-    if width % heads:
-        raise config.error("num_attention_heads", f"{heads}", f"a divisor of hidden_size, {width}")
-    values = {
-        "option": config.get("model_type", str).replace("-", "_"),
-        "width": width,
-        "heads": heads,
-        "layers": config.size("num_hidden_layers"),
-        "feedforward_width": config.size("intermediate_size"),
-        "maximum_length": config.size("max_position_embeddings"),
-        "std": config.get("initializer_range", float, 0.02),
-        **settings,
-    }
-    try:
-        return validate(BodySettings, values, str(config.path))
-    except SettingsError as error:  # of settings of ours, made from this file
-        raise DataError(
-            error.subject, found=error.found, expected=error.expected, mend=ANOTHER
-        ) from None
-
-
-def _read_post_norm(config: Config, first_position: int = 0, **settings: Any) -> Reading:
-    """BERT's body and head (Devlin et al. 2019)."""
-    config.only("hidden_act", "gelu")
-    config.only("position_embedding_type", "absolute")
-    config.only("is_decoder", False)
-    config.only("add_cross_attention", False)
-    epsilon = config.get("layer_norm_eps", float, 1e-12)
-    rows = config.size("max_position_embeddings")
-    if rows <= first_position:
-        expected = f"more than {first_position}, the row at which positions start"
-        raise config.error("max_position_embeddings", f"{rows}", expected)
-    body = _body(
-        config, norm_placement="post", norm_epsilon=epsilon, embedding_norm=True,
-        maximum_length=rows - first_position, **settings,
-    )  # fmt: skip
-    return Reading(
-        body=body, vocabulary=config.size("vocab_size"), std=body.std,
-        transform=[*HEAD, {"kind": "layer_norm", "epsilon": epsilon}],
-        first_position=first_position,
-    )  # fmt: skip
-
-
-def _read_roberta(config: Config) -> Reading:
-    """BERT's, with positions that start behind the padding token's id (Liu et al. 2019)."""
-    return _read_post_norm(config, config.get("pad_token_id", int, 1) + 1)
-
-
-def _read_rembert(config: Config) -> Reading:
-    """BERT's body between a narrow input and a wide output table (Chung et al. 2021)."""
-    narrow, width = config.size("input_embedding_size"), config.size("hidden_size")
-    held = _read_post_norm(config, embedding_width="body" if narrow == width else "input")
-    return Reading(
-        body=held.body, vocabulary=held.vocabulary, transform=held.transform, std=held.std,
-        input_width=narrow, output_width=config.size("output_embedding_size"),
-    )  # fmt: skip
-
-
-def _read_esm(config: Config) -> Reading:
-    """Pre-norm with rotary positions (Lin et al. 2023)."""
-    config.only("token_dropout", False)
-    config.only("is_decoder", False)
-    config.only("add_cross_attention", False)
-    config.only("is_folding_model", False)
-    if config.get("position_embedding_type", str, "absolute") != "rotary":
-        expected = "'rotary', the only one of this class that our models have"
-        raise config.error("position_embedding_type", "another kind of positions", expected)
-    epsilon = config.get("layer_norm_eps", float, 1e-12)
-    body = _body(
-        config, norm_epsilon=epsilon, positions="rotary",
-        embedding_norm=config.get("emb_layer_norm_before", bool, False),
-        rotary_base=config.get("rope_theta", float, 10_000.0),
-    )  # fmt: skip
-    return Reading(
-        body=body, vocabulary=config.size("vocab_size"), std=body.std,
-        transform=[*HEAD, {"kind": "layer_norm", "epsilon": epsilon}],
-    )  # fmt: skip
-
-
-def _read_llama(config: Config) -> Reading:
-    """Causal, RMS norm, SwiGLU, rotary positions (Touvron et al. 2023; Grattafiori et al. 2024)."""
-    config.only("hidden_act", "silu")
-    bias = config.get("attention_bias", bool, False)
-    if config.get("mlp_bias", bool, False) != bias:
-        raise config.error("mlp_bias", _plain(not bias), f"{_plain(bias)}, as attention_bias")
-    heads = config.size("num_attention_heads")
-    shared = config.size("num_key_value_heads", heads)
-    if heads % shared:
-        expected = f"a divisor of num_attention_heads, {heads}"
-        raise config.error("num_key_value_heads", f"{shared}", expected)
-    config.only("head_dim", config.size("hidden_size") // heads)
-    base, scaling = _rotary(config)
-    body = _body(
-        config, causal=True, norm="rms_norm", norm_epsilon=config.get("rms_norm_eps", float, 1e-6),
-        positions="rotary", rotary_base=base, rotary_scaling=scaling, feedforward="swiglu",
-        bias=bias, key_value_heads=None if shared == heads else shared,
-    )  # fmt: skip
-    return Reading(
-        body=body, vocabulary=config.size("vocab_size"), transform=[], bias=False, std=body.std
-    )
-
-
-def _rotary(config: Config) -> tuple[float, dict[str, Any] | None]:
-    """Base and scaling, from `rope_parameters` (transformers 5) or the two older keys."""
-    new, old = config.get("rope_parameters", dict, {}), config.get("rope_scaling", dict, {})
-    key = "rope_parameters" if new else "rope_scaling"
-    held = {**old, **new}
-    at_odds = [name for name in old if name in new and old[name] != new[name]]
-    bases = {float(x) for x in (held.get("rope_theta"), config.values.get("rope_theta")) if x}
-    if at_odds or len(bases) > 1:
-        name = at_odds[0] if at_odds else "rope_theta"
-        raise config.error(f"{key}.{name}", "two values", "one, in either of the two places")
-    part = Config(held, config.path)
-    for place in (config, part):
-        place.only("partial_rotary_factor", 1.0)
-    kind = held.get("rope_type", held.get("type", "default"))
-    base = bases.pop() if bases else 10_000.0
-    if kind == "default":
-        return base, None
-    if kind != "llama3":
-        raise config.error(f"{key}.rope_type", repr(kind), "'default' or 'llama3'")
-    length = part.size("original_max_position_embeddings", config.size("max_position_embeddings"))
-    return base, {
-        "factor": part.get("factor", float),
-        "low_frequency_factor": part.get("low_freq_factor", float),
-        "high_frequency_factor": part.get("high_freq_factor", float),
-        "original_length": length,
-    }
 
 
 def common_config(settings: ModelSettings, vocabulary: int) -> dict[str, Any]:
@@ -500,11 +308,11 @@ BERT = Architecture(
         "coupling.transform.0": ("cls.predictions.transform.dense",),
         "coupling.transform.2": ("cls.predictions.transform.LayerNorm",),
     },
-    read=_read_post_norm,
+    read=read_post_norm,
     same_head=("BertForPreTraining",),
     bare="BertModel",
     biases=("cls.predictions.bias", "cls.predictions.decoder.bias"),
-    ignored=r"(^|\.)pooler\.|\.position_ids$|^cls\.seq_relationship\.",
+    ignored=r"(^|\.)pooler\.|\.(position|token_type)_ids$|^cls\.seq_relationship\.",
     writes=_write_bert,
     needs=NEEDS_ENCODER | NEEDS_POST_NORM | NEEDS_ONE_WIDTH,
     extra=_bert_extra,
@@ -516,7 +324,7 @@ ROBERTAS = [
         prefix="roberta.",
         body=POST_NORM,
         head=LM_HEAD,
-        read=_read_roberta,
+        read=read_roberta,
         bare=f"{name}Model",
         decoder="lm_head.decoder.weight",
         biases=("lm_head.bias", "lm_head.decoder.bias"),
@@ -534,7 +342,8 @@ REMBERT = Architecture(
         "coupling.transform.0": ("cls.predictions.dense",),
         "coupling.transform.2": ("cls.predictions.LayerNorm",),
     },
-    read=_read_rembert,
+    read=read_rembert,
+    unread="RemBertModel",
     biases=("cls.predictions.decoder.bias",),
     writes=_write_rembert,
     needs=NEEDS_ENCODER
@@ -548,13 +357,13 @@ ESM = Architecture(
     prefix="esm.",
     body=PRE_NORM,
     head=LM_HEAD,
-    read=_read_esm,
+    read=read_esm,
     bare="EsmModel",
     positions=None,
     types=None,
     decoder="lm_head.decoder.weight",
     biases=("lm_head.bias",),
-    ignored=r"(^|\.)pooler\.|\.position_ids$|(^|\.)contact_head\.|\.position_embeddings\.weight$",
+    ignored=r"(^|\.)pooler\.|\.(position|token_type)_ids$|(^|\.)contact_head\.|\.position_embeddings\.weight$",
     # older files have the rates in each block; transformers 5.24 writes "*" for its number
     copies=r"encoder\.layer\.(\d+|\*)\.attention\.self\.",
     writes=_write_esm,
@@ -570,7 +379,7 @@ LLAMA = Architecture(
     prefix="model.",
     body=DECODER,
     head={},
-    read=_read_llama,
+    read=read_llama,
     bare="LlamaModel",
     table="embed_tokens.weight",
     positions=None,

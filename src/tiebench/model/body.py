@@ -90,7 +90,8 @@ class Body(nn.Module):
         input_width: that of the input table, whose rows come in; the body's unless given.
 
     Raises:
-        SettingsError: positions and norm at the input table's width, which is the body's.
+        SettingsError: the width of the input table does not suit what stands there
+            (`BodySettings.position_width`).
     """
 
     position_table: nn.Parameter | None

@@ -1,7 +1,9 @@
 """Reading checkpoints of the transformers library into model folders of ours.
 
-Nothing of a checkpoint is run, and nothing is taken from a class's defaults: a head is tied where
-the tensors and config.json say so together, and the import is refused where they disagree.
+Nothing of a checkpoint is run. Sizes must stand in config.json; another key that it lacks has the
+default of its class, except the tie: that is taken from the tensors and `tie_word_embeddings`
+together, and the import is refused where they disagree. Two equal tables are read as one whatever
+the flag says, and it is noted.
 """
 
 from __future__ import annotations
@@ -18,22 +20,23 @@ from torch import Tensor
 
 from tiebench.corpus.tokenizer import id_count, load_tokenizer, special_ends
 from tiebench.errors import DataError
-from tiebench.files import read_json, replacing, replacing_folder, sha256_of, write_text
-from tiebench.model.architectures import (
-    ANOTHER,
-    ARCHITECTURES,
-    Architecture,
-    Config,
-    Reading,
-    row_counts,
+from tiebench.files import (
+    read_json,
+    replacing,
+    replacing_folder,
+    sha256_of,
+    write_json,
+    write_text,
 )
+from tiebench.model.architectures import ARCHITECTURES, Architecture, row_counts
 from tiebench.model.lm import LanguageModel, save_model
+from tiebench.model.native_configs import ANOTHER, Config, Reading
 from tiebench.model.settings import CouplingSettings
 from tiebench.schema import validate
 
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
-NUMBERS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64"}
+NUMBERS = ("F32", "F16", "BF16", "F64")
 WHOLE = "download the checkpoint again"
 RENAMED = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 """Ends of names in BERT's oldest files."""
@@ -107,8 +110,8 @@ class Tensors:
         file, stored = self.where.get(name, (self.files[0].name, name))
         return f"{self.folder / file}: {stored}"
 
-    def read(self, name: str, shape: list[int]) -> Tensor:
-        """One tensor in float32.
+    def check(self, name: str, shape: list[int]) -> None:
+        """Whether a tensor is there.
 
         Raises:
             DataError: no such tensor, another shape, or not floating-point numbers.
@@ -132,8 +135,27 @@ class Tensors:
                 mend="restore config.json and the tensors from one and the same checkpoint, not "
                 "quantized",
             )
-        self.kinds.add(NUMBERS[kind])
-        return self.open[file].get_tensor(stored).to(torch.float32)
+
+    def read(self, name: str, shape: list[int]) -> Tensor:
+        """One tensor in float32.
+
+        Raises:
+            DataError: as `check`, or a number that is not finite in float32.
+        """
+        self.check(name, shape)
+        file, stored = self.where[name]
+        held = self.open[file].get_tensor(stored)
+        self.kinds.add(str(held.dtype).removeprefix("torch."))
+        held = held.to(torch.float32)
+        finite = torch.isfinite(held)
+        if not finite.all():
+            raise DataError(
+                self.subject(name),
+                found=f"numbers that are not finite, {int((~finite).sum())} of {held.numel()}",
+                expected="finite numbers in float32",
+                mend=f"{WHOLE}; if its source has them too, take another checkpoint",
+            )
+        return held
 
     def shape(self, name: str) -> list[int]:
         """The shape of a tensor that is there."""
@@ -141,22 +163,24 @@ class Tensors:
         return self.open[file].get_slice(stored).get_shape()
 
 
-def import_checkpoint(source: Path, target: Path) -> dict[str, Any]:
+def import_checkpoint(source: Path, target: Path, told: str | None = None) -> dict[str, Any]:
     """Write a model folder of ours from a checkpoint of transformers, whole or not at all.
 
     Args:
         source: folder with config.json, the tensors and tokenizer.json.
-        target: gets config.json, model.safetensors, tokenizer.json and README.md; what was there
-            is replaced.
+        target: gets config.json, model.safetensors, tokenizer.json, README.md and imported.json;
+            what was there is replaced. One process at a time (see `replacing_folder`).
+        told: what the record calls `source`; the folder's name unless given.
 
     Returns:
-        What the model card says: `architecture`, `files` (sha256 by name), `tie` (found in
-        `tensors` and in `config`), `parameters`, `notes`.
+        What imported.json says: `architecture`, `files` (sha256 by name), `tie` (found in
+        `tensors` and in `config`), `parameters`, `notes`, `folder` (`told`).
 
     Raises:
         DataError: a class that we cannot read, a value of config.json that our models do not
             have, a tie on which config.json and the tensors disagree, tensors that are missing,
-            left over or of another shape, or a tokenizer that is missing or does not fit.
+            left over, of another shape or not finite, or a tokenizer that is missing or does not
+            fit.
     """
     path = source / "config.json"
     config = Config(read_json(path, mend="name a folder with a checkpoint of transformers"), path)
@@ -180,54 +204,15 @@ def import_checkpoint(source: Path, target: Path) -> dict[str, Any]:
         "tie": importing.tie,
         "parameters": model.parameter_counts(),
         "notes": [*importing.notes, ends],
+        "folder": source.resolve().name if told is None else told,
     }
     with replacing_folder(target) as partial:
         save_model(model, partial)
         with replacing(partial / "tokenizer.json") as temporary:
             shutil.copyfile(source / "tokenizer.json", temporary)
         write_text(partial / "README.md", import_card(said))
+        write_json(partial / "imported.json", said)
     return said
-
-
-def check_empty(folder: Path) -> None:
-    """Refuse a target that would be overwritten.
-
-    Raises:
-        DataError: a file, or a folder that holds something.
-    """
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise DataError(
-            folder,
-            found="a file" if folder.is_file() else "a folder that is not empty",
-            expected="a new folder",
-            mend="name another, or remove it first",
-        )
-
-
-def source_folder(source: str) -> Path:
-    """The folder of a checkpoint: itself, or that of a repository in the cache of the hub.
-
-    Args:
-        source: a path, or the id of a repository, with its revision behind an @ if it is not main.
-
-    Raises:
-        DataError: neither a folder nor in the cache.
-    """
-    if Path(source).is_dir():
-        return Path(source)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    repository, _, revision = source.partition("@")
-    try:
-        return Path(snapshot_download(repository, revision=revision or None, local_files_only=True))
-    except (HFValidationError, LocalEntryNotFoundError):
-        raise DataError(
-            source,
-            found="no such folder, and no such repository in the local Hugging Face cache",
-            expected="a folder with config.json, safetensors and tokenizer.json",
-            mend="name the folder, or fill the cache with `hf download REPOSITORY`",
-        ) from None
 
 
 def find_architecture(config: Config) -> tuple[Architecture, str]:
@@ -242,6 +227,15 @@ def find_architecture(config: Config) -> tuple[Architecture, str]:
             if name in architecture.classes:
                 config.only("model_type", architecture.model_type)
                 return architecture, str(name)
+    for architecture in ARCHITECTURES:
+        if architecture.unread and architecture.unread in names:
+            raise config.error(
+                "architectures",
+                f"{architecture.unread}, which has no language-model head, whose table has "
+                "another width",
+                architecture.name,
+                f"take a checkpoint of {architecture.name}",
+            )
     known = ", ".join(name for architecture in ARCHITECTURES for name in architecture.classes)
     raise config.error("architectures", json.dumps(names), f"one of {known}")
 
@@ -264,13 +258,13 @@ class _Import:
         named = any(name.startswith(architecture.prefix) for name in tensors.where)
         self.prefix = architecture.prefix if named else ""
         self.read: set[str] = set()
+        self.kept: dict[str, Tensor] = {}
+        """Tables that were compared, until they are taken."""
 
     def model(self) -> LanguageModel:
         """The model, with its tensors."""
-        reading, held = self.reading, len(self.tensors.where)
-        if reading.body.layers > held:
-            found, expected = f"{reading.body.layers}", f"no more than there are tensors, {held}"
-            raise self.config.error("num_hidden_layers", found, expected, WHOLE)
+        reading = self.reading
+        self._check_sizes()
         coupling = validate(
             CouplingSettings,
             {
@@ -293,8 +287,38 @@ class _Import:
         self._say(model)
         return model
 
+    def _check_sizes(self) -> None:
+        """Every size in config.json is that of a stored tensor, before anything is made of it."""
+        body, prefix, held = self.reading.body, self.prefix, len(self.tensors.where)
+        if body.layers > held:
+            found, expected = f"{body.layers}", f"no more than there are tensors, {held}"
+            raise self.config.error("num_hidden_layers", found, expected, WHOLE)
+        architecture, vocabulary = self.architecture, self.reading.vocabulary
+        decoder, stored = architecture.decoder, architecture.decoder in self.tensors.where
+        narrow = self.reading.input_width or body.width
+        wide = self.reading.output_width or body.width
+        self.tensors.check(f"{prefix}{architecture.table}", [vocabulary, narrow])
+        if not (stored or self.bare or narrow == wide):
+            raise DataError(
+                self.tensors.subject(decoder),
+                found="no such tensor",
+                expected=f"shape {[vocabulary, wide]}, since an input table of width {narrow} "
+                "cannot be the output table",
+                mend=WHOLE,
+            )
+        if stored and not self.bare:
+            self.tensors.check(decoder, [vocabulary, wide])
+        if architecture.positions:
+            rows = body.maximum_length + self.reading.first_position
+            width = body.position_width(narrow)
+            self.tensors.check(f"{prefix}{architecture.positions}", [rows, width])
+        up = architecture.theirs("body.blocks.0.feedforward.up.weight", prefix)[0]
+        self.tensors.check(up, [body.feedforward_width, body.width])
+
     def _take(self, name: str, shape: list[int]) -> Tensor:
         self.read.add(name)
+        if name in self.kept:
+            return self.kept.pop(name)
         return self.tensors.read(name, shape)
 
     def _parameter(self, name: str, parameter: Tensor) -> Tensor:
@@ -322,9 +346,10 @@ class _Import:
             found, tied = "one table", True
         else:
             shapes = self.tensors.shape(table), self.tensors.shape(decoder)
-            tied = shapes[0] == shapes[1] and torch.equal(
-                *(self.tensors.read(x, shapes[0]) for x in (table, decoder))
-            )
+            tied = shapes[0] == shapes[1]
+            if tied:
+                self.kept = {x: self.tensors.read(x, shapes[0]) for x in (table, decoder)}
+                tied = torch.equal(*self.kept.values())
             found = "two equal tables" if tied else "two different tables"
         unheld = flag is False and not stored and not self.bare
         if unheld or (flag is True and not tied):
@@ -337,8 +362,9 @@ class _Import:
                 f"{'false' if flag else 'true'} if the tensors are right",
             )
         if stored and tied:
-            self.read.add(decoder)
-            self.notes.append(f"{decoder} equals {table}: read as one table")
+            self._take(decoder, shapes[1])
+            despite = ", though tie_word_embeddings is false" if flag is False else ""
+            self.notes.append(f"{decoder} equals {table}: read as one table{despite}")
         self.tie = {"tied": tied, "tensors": found, "config": said}
         return tied
 
@@ -346,7 +372,7 @@ class _Import:
         """The head's bias, of which a file may hold two copies."""
         held = [name for name in self.architecture.biases if name in self.tensors.where]
         first = self._take(held[0] if held else self.architecture.biases[0], shape)
-        last = self._take(held[-1], shape)
+        last = self._take(held[-1], shape) if len(held) > 1 else first
         if torch.equal(first, last):
             return first
         if self._tied():
@@ -369,8 +395,8 @@ class _Import:
                 f"positions start at row {start} of {name}; the rows before are not kept"
             )
         types = f"{self.prefix}{self.architecture.types}"
-        rows = self.tensors.shape(types)[0] if types in self.tensors.where else 1
-        first = self._take(types, [rows, width])[0]
+        stored = self.tensors.shape(types)[:1] if types in self.tensors.where else []
+        first = self._take(types, [max([1, *stored]), width])[0]
         if first.any():
             self.notes.append(
                 f"row 0 of {types} is added to the positions; other rows are not kept"
@@ -397,7 +423,8 @@ class _Import:
                     f"config.json, or {ANOTHER}",
                 )
             held = self.tensors.read(name, list(constant.shape))
-            if not torch.allclose(held, constant, rtol=1e-5, atol=0.0):
+            rounding = 1e-5 if self.tensors.kinds <= {"float32", "float64"} else 1e-2
+            if not torch.allclose(held, constant, rtol=rounding, atol=0.0):
                 raise DataError(
                     self.tensors.subject(name),
                     found=f"{held.flatten()[:4].tolist()}...",

@@ -22,7 +22,7 @@ from tiebench.model.architectures import (
     obstacles,
     row_counts,
 )
-from tiebench.model.exchange import check_empty
+from tiebench.model.folders import new_folder
 from tiebench.model.lm import LanguageModel, load_model
 from tiebench.model.settings import Norm
 from tiebench.model.tensors import save_tensors
@@ -61,8 +61,13 @@ def export_run(run: Path, target: Path) -> Exported:
         SettingsError: no class of transformers computes this model.
         DataError: `target` holds something, the run is damaged, transformers is missing, or what
             it computes from the export is something else; nothing is written then.
+        BusyError: another process writes `target`.
     """
-    check_empty(target)
+    with new_folder(target) as folder:
+        return _export(run, folder)
+
+
+def _export(run: Path, target: Path) -> Exported:
     model, tokenizer = load_model(run), load_tokenizer(run / "tokenizer.json")
     architecture = find_native(model)
     special = _special(tokenizer)
@@ -76,7 +81,7 @@ def export_run(run: Path, target: Path) -> Exported:
         **{f"{name}_token_id": special.get(name) for name in ("pad", "bos", "eos")},
         **({"mask_token_id": special["mask"]} if "mask" in special else {}),
     }
-    with replacing_folder(target.resolve()) as partial:
+    with replacing_folder(target) as partial:
         write_json(partial / "config.json", config)
         save_tensors(
             partial / "model.safetensors", native_tensors(architecture, model), {"format": "pt"}

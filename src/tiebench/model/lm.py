@@ -21,10 +21,6 @@ from tiebench.schema import Settings, validate
 
 FORMAT = 1
 """Version of config.json."""
-AGAIN = (
-    "make the model again (`dvc repro --force -s pretrain_...`, or `imported@...` for an imported "
-    "one)"
-)
 
 
 class ModelSettings(Settings):
@@ -164,14 +160,14 @@ def read_config(folder: Path) -> tuple[ModelSettings, int]:
     Raises:
         DataError: missing or damaged.
     """
-    config = read_json(folder / "config.json", mend=AGAIN)
+    config = read_json(folder / "config.json", mend=_again(folder))
     known = {"model_type", "format", "vocabulary", "coupling", "body"}
     if set(config) != known or config["format"] != FORMAT:
         raise DataError(
             folder / "config.json",
             found=f"keys {sorted(config)}, format {config.get('format')}",
             expected=f"keys {sorted(known)}, format {FORMAT}",
-            mend=AGAIN,
+            mend=_again(folder),
         )
     vocabulary = config["vocabulary"]
     if type(vocabulary) is not int or vocabulary < 1:
@@ -179,10 +175,14 @@ def read_config(folder: Path) -> tuple[ModelSettings, int]:
             f"{folder / 'config.json'}: vocabulary",
             found=repr(vocabulary),
             expected="a whole number above 0",
-            mend=AGAIN,
+            mend=_again(folder),
         )
     parts = {name: config[name] for name in ("coupling", "body")}
     return validate(ModelSettings, parts, str(folder / "config.json")), vocabulary
+
+
+def _again(folder: Path) -> str:
+    return f"delete {folder} and make it again (`dvc repro`, or `tiebench import`)"
 
 
 def load_model(folder: Path) -> LanguageModel:
@@ -202,7 +202,7 @@ def load_model(folder: Path) -> LanguageModel:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise DataError(
-            path, found=str(error), expected="a whole safetensors file", mend=AGAIN
+            path, found=str(error), expected="a whole safetensors file", mend=_again(folder)
         ) from None
     if held != wanted:
         differing = sorted(k for k in held.keys() | wanted.keys() if held.get(k) != wanted.get(k))
@@ -213,7 +213,7 @@ def load_model(folder: Path) -> LanguageModel:
             expected=f"shape {wanted[name]} as in config.json"
             if name in wanted
             else "no such tensor",
-            mend=AGAIN,
+            mend=_again(folder),
         )
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32:
@@ -221,7 +221,7 @@ def load_model(folder: Path) -> LanguageModel:
                 f"{path}: {name}",
                 found=f"type {tensor.dtype}",
                 expected=f"type {torch.float32}",
-                mend=AGAIN,
+                mend=_again(folder),
             )
     model.load_state_dict(tensors, assign=True)
     return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -100,7 +101,7 @@ class CouplingSettings(Settings):
 class RotaryScaling(Settings):
     """Slower rotation at long wavelengths, for longer texts than trained on (Llama 3.1)."""
 
-    factor: Annotated[float, Field(ge=1)]
+    factor: Annotated[float, Field(gt=1)]
     """What the longest wavelengths are multiplied by."""
     low_frequency_factor: Annotated[float, Field(gt=0)]
     """Wavelengths above original_length over this are multiplied by `factor`."""
@@ -171,9 +172,11 @@ class BodySettings(Settings):
             raise ValueError("layers, heads and feedforward_width above 0 with kind transformer")
         if self.width % self.heads:
             raise ValueError(f"heads that divide the width ({self.width} / {self.heads})")
-        if self.heads % (self.key_value_heads or self.heads):
-            shared = f"{self.heads} / {self.key_value_heads}"
-            raise ValueError(f"key_value_heads that divide heads ({shared})")
+        shared = self.key_value_heads
+        if shared is not None and (self.heads % shared or self.heads == shared):
+            raise ValueError(
+                f"key_value_heads that divide heads, and fewer ({self.heads} / {shared})"
+            )
         placed = self.positions != "rotary" or self.embedding_norm
         if self.embedding_width == "input" and not placed:
             raise ValueError(NOTHING_THERE)
@@ -181,17 +184,34 @@ class BodySettings(Settings):
             default = type(self).model_fields[name].default
             if self.positions != "rotary" and getattr(self, name) != default:
                 raise ValueError(f"no {name} with {self.positions} positions")
-        if self.positions == "rotary" and (self.width // self.heads) % 2:
-            raise ValueError("an even width per head with rotary positions")
-        if self.positions == "sinusoidal" and self.width % 2:
+        if self.positions == "rotary":
+            self._check_rotary(self.width // self.heads)
+        if self.positions == "sinusoidal" and self.embedding_width == "body" and self.width % 2:
             raise ValueError("an even width with sinusoidal positions")
         return self
+
+    def _check_rotary(self, head: int) -> None:
+        if head % 2:
+            raise ValueError("an even width per head with rotary positions")
+        if head == 2 and self.rotary_base != type(self).model_fields["rotary_base"].default:
+            raise ValueError("no rotary_base with heads of width 2, whose one rate has no base")
+        scaling = self.rotary_scaling
+        if scaling is not None:
+            slowest = self.rotary_base ** (2 / head - 1)
+            turns = scaling.original_length * slowest / (2 * math.pi)
+            if turns >= scaling.high_frequency_factor:
+                raise ValueError(
+                    "no rotary_scaling where every wavelength stays: in original_length the "
+                    f"slowest turns {turns:.1f} times, high_frequency_factor is "
+                    f"{scaling.high_frequency_factor:g}"
+                )
 
     def position_width(self, input_width: int) -> int:
         """Width at which positions and the embedding's norm stand.
 
         Raises:
-            SettingsError: the input table's, where that is the body's too.
+            SettingsError: the input table's, where that is the body's too, or is odd with
+                sinusoidal positions.
         """
         if self.embedding_width == "body":
             return self.width
@@ -201,6 +221,13 @@ class BodySettings(Settings):
                 found=f"'input' beside an input table of the body's width {self.width}",
                 expected="body, since no map stands between them",
                 mend="set it to body, or give coupling.input_width another width",
+            )
+        if self.positions == "sinusoidal" and input_width % 2:
+            raise SettingsError(
+                "coupling.input_width",
+                found=f"{input_width}, at which sinusoidal positions stand",
+                expected="an even width",
+                mend="make it even, or set body.embedding_width to body",
             )
         return input_width
 

@@ -189,7 +189,29 @@ def _strings(results: Results) -> Iterator[str]:
             said.append(f"{shown.name} {both(row, drawn, 'strings')}")
     if len(said) == len(beside(results)):
         start = "Transfer, mean of the languages not fine-tuned on"
-        yield f"{start}: {'; '.join(said)}.{_not_above(results, levels)}"
+        yield f"{start}: {'; '.join(said)}.{_not_above(results, levels)}{_edges(results, labels)}"
+
+
+def _edges(results: Results, labels: str) -> str:
+    """Imported models that chose the smallest or largest learning rate that was tried."""
+    said = []
+    for row in results["imported"]:
+        rates = [float(x) for x in row["learning_rates"].split()]
+        chosen = {
+            float(x["value"])
+            for x in results.where(
+                "transfer_cells", family=IMPORTED, run=row["model"], labels=labels,
+                metric="learning_rate",
+            )
+        }  # fmt: skip
+        said += [
+            f"{plain(row['model'])} chose {rate:g}, the {word} of {len(rates)}"
+            for word, rate in (("smallest", min(rates)), ("largest", max(rates)))
+            if len(rates) > 1 and rate in chosen
+        ]
+    if not said:
+        return ""
+    return f" At an end of imported.learning_rates, so that others may do better: {joined(said)}."
 
 
 def notes(results: Results) -> list[str]:

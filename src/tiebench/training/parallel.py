@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,6 +31,9 @@ PATIENCE = timedelta(days=1)
 """How long a process waits for the others: the first one validates while they wait."""
 END_SECONDS = 10
 """How long a worker has to end when it is told to."""
+NO_ANSWER = re.compile(r"connect|broken pipe|timed? ?out|ncclRemoteError|ncclSystemError", re.I)
+"""In what gloo and NCCL say of a process that does not answer, and of no defect of this one."""
+NO_MEMORY = re.compile("out of memory", re.I)
 
 
 @dataclass(frozen=True)
@@ -128,19 +131,28 @@ def connected(team: Team) -> Iterator[None]:
     """Connect a process with the others, if there are any.
 
     Raises:
-        LostError: another process has ended.
+        TrainingError: they do not reach each other.
     """
     if team.size == 1:
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # its launcher stops it; no traceback of each
     backend = "nccl" if team.device.type == "cuda" else "gloo"
-    with _lost():
+    try:
         dist.init_process_group(
             backend,
             timeout=PATIENCE,
             device_id=team.device if backend == "nccl" else None,
         )
+    except RuntimeError as error:
+        if NO_MEMORY.search(str(error)):
+            raise
+        raise TrainingError(
+            f"{team.size} processes of one training",
+            found=f"no connection ({_first_line(error)})",
+            expected="all to reach each other",
+            mend="unset GLOO_SOCKET_IFNAME and NCCL_*, or train in one (TIEBENCH_PROCESSES=1)",
+        ) from None
     yield
     dist.destroy_process_group()
 
@@ -155,32 +167,53 @@ def _lost() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        if NO_MEMORY.search(str(error)) or not NO_ANSWER.search(str(error)):
+            raise
         raise LostError(
             "another process of the same training",
-            found=f"no answer ({str(error).splitlines()[0]})",
+            found=f"no answer ({_first_line(error)})",
             expected="all to work to the end",
             mend="see what it said before; started again, the training goes on from its checkpoint",
         ) from None
+
+
+def _first_line(error: RuntimeError) -> str:
+    return str(error).partition("\n")[0]
 
 
 def processes_to_start() -> int:
     """How many processes this one should start: 1 (none) where a launcher has started them.
 
     Raises:
-        SettingsError: the environment names no number, or accelerate does not tell it.
+        SettingsError: the environment names no number or another than the launcher, or accelerate
+            does not tell it.
     """
-    wanted = 1 if is_worker() else wanted_processes()
-    if wanted is not None:
-        return wanted
+    wanted, launched = wanted_processes(), _launched()
+    if wanted is not None and launched is not None and wanted != launched:
+        raise SettingsError(
+            "TIEBENCH_PROCESSES",
+            found=f"{wanted}, beside a launcher of {launched}",
+            expected="one number of processes",
+            mend="unset TIEBENCH_PROCESSES, or start without a launcher",
+        )
+    return 1 if is_worker() else wanted or launched or 1
+
+
+def _launched() -> int | None:
+    """How many processes a launcher has started or was told to start; None without one."""
+    if is_worker():
+        return int(os.environ["WORLD_SIZE"])
+    if "ACCELERATE_MIXED_PRECISION" not in os.environ:
+        return None
     # Without several GPUs, `accelerate launch --num_processes 2` starts one process, tells it where
     # the others would meet, and leaves starting them to it.
-    if not {"ACCELERATE_MIXED_PRECISION", "MASTER_PORT"} <= os.environ.keys():
-        return 1
     import psutil
 
     words = " ".join(psutil.Process(os.getppid()).cmdline())
     asked = re.search(r"--num[-_]processes[ =](\d+)", words)
     if asked is None:
+        if "MASTER_PORT" not in os.environ:
+            return None
         raise SettingsError(
             "accelerate launch",
             found="one process, of several that it was told to start without naming the number",
@@ -229,13 +262,29 @@ def launch(size: int, command: Sequence[str]) -> None:
         spoken = [code for code in codes.values() if code > 0 and code != LOST]
         if spoken:
             sys.exit(spoken[0])
-        # The launcher ends the rest by SIGTERM when one is gone.
-        killed = {rank: signal.Signals(-code) for rank, code in codes.items() if code < 0}
-        rank, by = min(killed.items(), key=lambda x: x[1] == signal.SIGTERM)
-        raise LostError(
-            f"process {rank} of {size}",
-            found=f"it ended by {by.name}",
+        raise _cause(codes, size) from None
+
+
+def _cause(codes: Mapping[int, int], size: int) -> LostError:
+    """Which of `size` processes has ended, when none said why.
+
+    Args:
+        codes: by rank, in the order of their ends, the status of each that failed, or minus the
+            signal that ended it. The launcher ends the rest by SIGTERM when one is gone.
+    """
+    again = "started again, the training goes on from its checkpoint"
+    killed = {rank: -code for rank, code in codes.items() if code not in (LOST, -signal.SIGTERM)}
+    if not killed:
+        return LostError(
+            f"{size} processes of one training",
+            found="that each lost the others, or that SIGTERM ended one",
             expected="all to work to the end",
-            mend="free memory if the system ended it; started again, the training goes on from "
-            "its checkpoint",
-        ) from None
+            mend=again,
+        )
+    rank, number = next(iter(killed.items()))
+    return LostError(
+        f"process {rank} of {size}",
+        found=f"it ended by {signal.Signals(number).name}",
+        expected="all to work to the end",
+        mend=f"free memory if the system ended it; {again}",
+    )

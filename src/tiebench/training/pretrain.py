@@ -58,24 +58,16 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
     processes (see `tiebench.training.parallel`) the first one writes.
 
     Raises:
-        SettingsError: more processes than windows in a batch, or a setting of the environment.
+        SettingsError: as `processes_of`, or a setting of the environment.
         DataError: the corpus is missing or is not the one of its tokenizer.
-        TrainingError: the loss is not finite.
+        TrainingError: the loss is not finite, or the processes do not reach each other.
         BusyError: another process holds the cell.
         LostError: another process of the same training has ended.
         WriteError: no room, or no permission.
     """
     cell = f"{params.name}-{family}-{paths.cell_name(run, seed)}"
-    group, team = find_run(params, family, run), here()
-    if team.size > group.training.batch_size:
-        raise SettingsError(
-            f"{family}.training.batch_size",
-            found=f"{group.training.batch_size} windows for {team.size} processes",
-            expected="at least one window for each",
-            mend="start fewer processes (TIEBENCH_PROCESSES)",
-        )
-    folder = paths.run_folder(params.name, family, run, seed)
-    if not group.all_runs[run].trained:
+    team, folder = here(), paths.run_folder(params.name, family, run, seed)
+    if processes_of(params, family, run, team.size) < team.size:
         if not team.is_first:
             return folder
         team = Team(device=team.device)
@@ -85,6 +77,25 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
             stack.enter_context(holding(paths.SCRATCH / f"{cell}.lock", cell))
         _pretrain(params, family, run, seed, cell, folder, team)
     return folder
+
+
+def processes_of(params: Params, family: str, run: str, wanted: int) -> int:
+    """How many processes train a cell: as many as wanted, or one that saves what is not trained.
+
+    Raises:
+        SettingsError: no such family or run, or more processes than windows in a batch.
+    """
+    group = find_run(params, family, run)
+    if not group.all_runs[run].trained:
+        return 1
+    if wanted > group.training.batch_size:
+        raise SettingsError(
+            f"{family}.training.batch_size",
+            found=f"{group.training.batch_size} windows for {wanted} processes",
+            expected="at least one window for each",
+            mend="start fewer processes (TIEBENCH_PROCESSES)",
+        )
+    return wanted
 
 
 def _pretrain(
