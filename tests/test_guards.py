@@ -64,12 +64,18 @@ def test_the_command_line_starts_without_libraries(code: str) -> None:
     assert not {*HEAVY, "hydra", "omegaconf", "numpy"} & set(loaded.split("\n")[-2].split())
 
 
+STUDIES = {"word_forms": "word_decoders"}
+"""By study, its family, where it is no study of the encoders."""
+
+
 def overrides(group: str, option: str) -> list[str]:
     """How a file of conf/ is chosen; a new group needs its line here.
 
-    A task's section is the one that its name begins with. Beside a body go the objective that its
-    direction needs, and no matched runs: their feed-forward widths were found for the default one.
+    A task's section is the longest one that its name begins with. Beside a body go the objective
+    that its direction needs, and no matched runs: their feed-forward widths were found for the
+    default one.
     """
+    begun = (section for section in Params.model_fields if option.startswith(section))
     places = {
         "body": "body@encoders.body",
         "corpus": "+corpus@corpora.new",
@@ -77,8 +83,8 @@ def overrides(group: str, option: str) -> list[str]:
         "labels": "+labels@labels.new",
         "size": "size",
         "statistics": "statistics",
-        "study": "study@encoders",
-        "task": f"task@{option.partition('_')[0]}",
+        "study": f"study@{STUDIES.get(option, 'encoders')}",
+        "task": f"task@{max(begun, key=len, default='')}",
     }
     assert group in places, f"conf/{group}: no rule to compose it"
     chosen = [f"{places[group]}={option}"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tiebench.corpus.tokenizer import SPECIALS
 from tiebench.errors import SettingsError
+from tiebench.experiments.sweep_settings import check_sweep
+from tiebench.experiments.word_forms_checks import check_word_forms
 from tiebench.labels.settings import TreebankSettings
+from tiebench.model.joint import check_joint
 from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
-from tiebench.paths import EXTERNAL, IMPORTED
+from tiebench.paths import EVALUATED, EXTERNAL, IMPORTED
 from tiebench.settings import FamilySettings, Params, families
 from tiebench.sources.settings import LABELLED_TASKS, LocalSource
 
@@ -28,9 +32,16 @@ def check(params: Params) -> Params:
             _check_run(name, family, run)
         for run in family.matched:
             _check_match(params, name, family, run)
+    for name, sweep in params.sweeps.items():
+        check_sweep(f"sweeps.{name}", sweep, params.decoders)
+    if params.domains is not None:
+        params.domains.check_model(params.decoders)
     _check_imported(params)
     _check_retrieval(params)
     _check_labels(params)
+    check_word_forms(params)
+    _check_bigram(params)
+    _check_initial_loss(params)
     return params
 
 
@@ -44,9 +55,10 @@ def check_folders(params: Params, root: Path = Path()) -> None:
     """
     corpora = {f"corpora.{name}.source": x.source for name, x in params.corpora.items()}
     labels = {f"labels.{name}.source": held.source for name, held in params.labels.items()}
+    others = {"domains.source": params.domains.source} if params.domains else {}
     wanted = {
         key: (source.folder, "text", "choose another source")
-        for key, source in (corpora | labels).items()
+        for key, source in (corpora | labels | others).items()
         if isinstance(source, LocalSource)
     }
     for name, model in params.imported.models.items():
@@ -119,6 +131,7 @@ def _check_run(name: str, family: FamilySettings, run: str) -> None:
     key, training = f"{name}.runs.{run}", family.training
     try:
         body = family.body_of(run)
+        family.check_training(run, body.width)
     except SettingsError as error:
         raise error.below(name) from None
     if body.causal != (training.objective == "causal"):
@@ -136,7 +149,7 @@ def _check_run(name: str, family: FamilySettings, run: str) -> None:
             mend=RECOMPOSE,
         )
     try:
-        body.position_width(family.all_runs[run].coupling.widths(body.width)[0])
+        check_joint(family.all_runs[run].coupling, body)
     except SettingsError as error:
         raise error.below(key) from None
 
@@ -161,6 +174,7 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
     alike = [
         x for x in trained
         if family.runs[x].coupling == held.coupling and rest(x) == rest(run)
+        and family.training_of(x) == family.training_of(run)
     ]  # fmt: skip
     same = family.body_of(run) == family.body_of(matches.run)
     if not held.trained or not alike or (same and matches.run in alike):
@@ -170,13 +184,13 @@ def _check_match(params: Params, name: str, family: FamilySettings, run: str) ->
             expected="a run that differs from a trained one of the family in "
             "body.feedforward_width alone",
             mend="give it the coupling of a trained run as it now is, value for value, and its "
-            "other keys of the body",
+            "training and other keys of the body",
         )
     tokenizer = params.corpora[family.corpus].tokenizer
     assert tokenizer is not None, "checked before"
 
     def count(body: BodySettings, of: str) -> int:
-        counts = coupled_counts(family.all_runs[of].coupling, body, tokenizer.vocabulary)
+        counts = coupled_counts(family.final_coupling(of), body, tokenizer.vocabulary)
         return counts.as_dict()[matches.parameters]
 
     wanted, body = count(family.body_of(matches.run), matches.run), family.body_of(run)
@@ -232,6 +246,38 @@ def _check_retrieval(params: Params) -> None:
             )
 
 
+def _check_initial_loss(params: Params) -> None:
+    settings = params.initial_loss
+    if settings is None:
+        return
+    for point in settings.points():
+        try:
+            check_joint(settings.runs[point.run].coupling, point.body)
+        except SettingsError as error:
+            raise error.below(f"initial_loss.runs.{point.run}") from None
+
+
+def _check_bigram(params: Params) -> None:
+    settings = params.bigram
+    if settings is None:
+        return
+    _check_corpus(params, "bigram", settings.corpus)
+    tokenizer = params.corpora[settings.corpus].tokenizer
+    assert tokenizer is not None, "checked above"
+    most = tokenizer.vocabulary - SPECIALS
+    if settings.vocabulary > most:
+        raise SettingsError(
+            "bigram.vocabulary",
+            found=f"{settings.vocabulary}",
+            expected=f"at most {most}, the ordinary tokens of corpora.{settings.corpus}",
+            mend=RECOMPOSE,
+        )
+    try:
+        settings.check_runs()
+    except SettingsError as error:
+        raise error.below("bigram") from None
+
+
 def _check_labels(params: Params) -> None:
     for section, kind in (("probing", "treebank"), ("transfer", "purposes")):
         name = getattr(params, section).labels
@@ -261,7 +307,8 @@ def _check_labels(params: Params) -> None:
             f"{treebank.source.format} has",
             mend=RECOMPOSE,
         )
-    for name, family in families(params).items():
+    for name in EVALUATED & families(params).keys():
+        family = families(params)[name]
         for run in family.all_runs:
             limit = family.body_of(run).maximum_length - 2
             if treebank.maximum_bytes > limit:

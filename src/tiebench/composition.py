@@ -107,7 +107,9 @@ def recompose(values: Mapping[str, Any], conf: Path = CONF) -> tuple[str, list[s
     return (compose([*chosen, *widths], conf)[0] if widths else text), [*chosen, *widths]
 
 
-GROUPS = {"corpora": "corpus", "labels": "labels", "statistics": "statistics"}
+GROUPS = {
+    "corpora": "corpus", "labels": "labels", "statistics": "statistics", "sweeps": "sweep"
+}  # fmt: skip
 """By section at the root, the group of conf/ that its options are files of."""
 
 

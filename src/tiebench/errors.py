@@ -37,6 +37,10 @@ class TrainingError(TiebenchError):
     """A run that cannot go on: a loss that is not finite, or a damaged checkpoint."""
 
 
+class DivergedError(TrainingError):
+    """A training whose loss, gradients or weights are no longer finite."""
+
+
 class WriteError(TiebenchError):
     """A file that cannot be written: no room, or no permission."""
 

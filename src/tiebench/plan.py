@@ -32,7 +32,7 @@ PRETRAIN = "stages/pretrain.py"
 """The script of the stages that train; family, run and seed follow it."""
 CELL_SECONDS = 10.0
 """A guess: what a cell takes beside pretraining (start of the process, DVC, reading, writing)."""
-TASK_SECONDS = {"stages/probing.py": 15.0, "stages/transfer.py": 25.0}
+TASK_SECONDS = {"stages/bigram.py": 200.0, "stages/probing.py": 15.0, "stages/transfer.py": 25.0}
 """A guess: the same for cells that train something small themselves."""
 TRAINING_EFFICIENCY = 0.5
 """A guess: the rate of training small models as a share of the rate of a matrix product."""
@@ -190,7 +190,7 @@ def _operations(params: Params, cell: Cell) -> float:
     if tokenizer is None or not family.all_runs[run].trained:
         return 0.0
     coupling, body = family.all_runs[run].coupling, family.body_of(run)
-    return training_flops(coupling, body, tokenizer.vocabulary, family.training)
+    return training_flops(coupling, body, tokenizer.vocabulary, family.training_of(run))
 
 
 def _duration(seconds: float) -> str:

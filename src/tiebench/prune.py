@@ -42,6 +42,18 @@ def _named(params: Params) -> Iterator[Path]:
     yield from map(corpus_folder, params.corpora)
     yield from map(labels_folder, params.labels)
     yield evaluation_folder(params.name, "accounting")
+    if params.word_forms is not None:
+        yield evaluation_folder(params.name, "word_forms")
+    if params.initial_loss is not None:
+        yield evaluation_folder(params.name, "initial_loss")
+    if params.bigram is not None:
+        yield evaluation_folder(params.name, "bigram")
+    if params.domains:
+        yield evaluation_folder(params.name, "domains")
+    if params.tables:
+        yield evaluation_folder(params.name, "tables")
+    for sweep in params.sweeps:
+        yield evaluation_folder(params.name, "sweeps") / sweep
     for cell in chain(cells(params), imported_cells(params)):
         yield cell.folder
         for task, data in evaluations(params, cell):

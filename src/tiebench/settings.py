@@ -19,6 +19,12 @@ from tiebench.evaluation.probing_settings import ProbingSettings
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.evaluation.transfer_settings import TransferSettings
+from tiebench.experiments.bigram_settings import BigramSettings
+from tiebench.experiments.domains_settings import DomainsSettings
+from tiebench.experiments.initial_loss_settings import InitialLossSettings
+from tiebench.experiments.sweep_settings import SweepSettings
+from tiebench.experiments.tables_settings import TablesSettings
+from tiebench.experiments.word_forms_settings import WordFormsSettings
 from tiebench.labels.settings import Labels
 from tiebench.paths import IMPORTED, PARAMS
 from tiebench.schema import Name, Settings, validate
@@ -36,8 +42,20 @@ class Params(Settings):
     """By name: the texts that are trained on or searched."""
     encoders: FamilySettings
     """Masked language models."""
+    decoders: FamilySettings | None = None
+    """Causal language models."""
+    sweeps: dict[Name, SweepSettings] = {}
+    """By name: runs of the decoders, trained anew over a grid of settings."""
+    word_decoders: FamilySettings | None = None
+    """Causal language models of whole words, whose forms `word_forms` compares."""
     imported: ImportedSettings = ImportedSettings()
     """Models that were trained elsewhere."""
+    word_forms: WordFormsSettings | None = None
+    """Forms of one lemma in the tables of `word_decoders`, and the choice between them."""
+    domains: DomainsSettings | None = None
+    """Tied models that go on in another domain, with one table or two."""
+    tables: TablesSettings | None = None
+    """Vocabulary tables of the saved models of all families compared."""
     retrieval: RetrievalSettings
     """Nearest-neighbour translation."""
     labels: dict[Name, Labels]
@@ -46,6 +64,10 @@ class Params(Settings):
     """Probes on frozen encoders."""
     transfer: TransferSettings
     """Fine-tuning on one language, tested on others."""
+    initial_loss: InitialLossSettings | None = None
+    """The loss before the first update."""
+    bigram: BigramSettings | None = None
+    """The 2-gram laboratory: couplings on an identity body, trained on counts of pairs."""
     statistics: StatisticsSettings
     """How differences are judged."""
 

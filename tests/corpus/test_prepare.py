@@ -145,6 +145,28 @@ def test_token_files_hold_the_strings(here: Path) -> None:
         read_seen(folder / "seen.parquet")
 
 
+def test_words_and_their_share_of_unknown_ones(here: Path) -> None:
+    settings = corpus(tokenizer={"kind": "words", "vocabulary": 20}, heldout=None)
+    prepare(settings, Path("data/test"))
+    folder = Path("data/test")
+    meta = json.loads((folder / "meta.json").read_text())
+    tokenizer = tok.load_corpus_tokenizer(folder / "tokenizer.json")
+    assert tokenizer.get_vocab_size() == meta["vocabulary"] == 20
+    known = set(tokenizer.get_vocab())
+    texts = {"en": lines(0).lower(), "de": lines(1).lower()}
+    for lang, text in texts.items():
+        found = {}
+        for part in ("train", "valid"):
+            ids = read_tokens(folder / f"{part}.safetensors", folder / "tokenizer.json", [lang])
+            found[part] = ids[lang]
+            share = float(np.mean(ids[lang] == tok.UNKNOWN))
+            assert meta[part][lang]["unknown_share"] == share > 0
+        words = text.split()
+        unknown = sum(word not in known for word in words)
+        assert sum(int(np.sum(x == tok.UNKNOWN)) for x in found.values()) == unknown
+        assert sum(len(x) for x in found.values()) == len(words) + 1600
+
+
 def test_twice_the_same_bytes(here: Path) -> None:
     settings = corpus(parallel=False)
     prepare(settings, Path("data/test"))

@@ -7,7 +7,9 @@ import pytest
 
 from tests.conftest import offline_path
 from tiebench.corpus import tokenizer as tok
-from tiebench.errors import DataError
+from tiebench.corpus.settings import TokenizerSettings
+from tiebench.errors import DataError, SettingsError
+from tiebench.schema import validate
 
 TEXTS = [
     f"{verb} the {noun} {name} für Gerät ışık {number}"
@@ -127,3 +129,76 @@ def test_ends_of_a_tokenizer_that_knows_no_common_letter() -> None:
     special = [("<s>", 0), ("</s>", 1)]
     tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=special)
     assert tok.special_ends(tokenizer) == ((0,), (1,))
+
+
+WORDS = ["Die Lampe: an!", "die Lampen an", "LAMPE {name} 1", "can't [UNK] [MASK]", "ä a\u0308"]
+
+
+def words(vocabulary: int = 12, split: str = "punctuation", texts: list[str] = WORDS):  # type: ignore[no-untyped-def]
+    settings = TokenizerSettings(kind="words", vocabulary=vocabulary, split=split)  # type: ignore[arg-type]
+    return tok.make_tokenizer(texts, settings, "test")
+
+
+def test_words_are_the_most_frequent_ones_in_lower_case(tmp_path: Path) -> None:
+    tokenizer = words()
+    names = [tokenizer.id_to_token(index) for index in range(12)]
+    assert names[:5] == [*tok.NAMES, "[UNK]"] and tok.UNKNOWN == 4
+    # twice each, in the order of their characters; then the first of those that occur once
+    assert names[5:] == ["[", "]", "an", "die", "lampe", "ä", "!"]
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    again = tok.load_corpus_tokenizer(tmp_path / "tokenizer.json")
+    (ids,) = tok.encode(again, ["Die  LAMPE\tan! Ofen"])
+    assert [again.id_to_token(x) for x in ids] == ["die", "lampe", "an", "!", "[UNK]"]
+    assert tok.special_ends(again) == tok.OWN_ENDS and tok.id_count(again) == 12
+    assert tok.byte_lengths(again) is None and tok.is_of_words(again)
+    assert not tok.is_of_words(tok.train_tokenizer(TEXTS, 320, "test"))
+
+
+def test_every_known_word_returns() -> None:
+    tokenizer = words(23)
+    (ids,) = tok.encode(tokenizer, ["die lampen an 1 ä can ' t { name }"])
+    assert tok.UNKNOWN not in ids and min(ids) > tok.UNKNOWN
+    assert [tokenizer.id_to_token(x) for x in ids] == [
+        "die",
+        "lampen",
+        "an",
+        "1",
+        "ä",
+        "can",
+        "'",
+        "t",
+        "{",
+        "name",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize("text", ["[UNK]", "[MASK]", "[unk]"])
+@pytest.mark.parametrize("split", ["punctuation", "whitespace"])
+def test_text_that_spells_a_special_token_is_text(text: str, split: str) -> None:
+    (ids,) = tok.encode(words(9, split), [text])
+    assert min(ids) >= tok.UNKNOWN
+
+
+def test_white_space_alone_leaves_punctuation_in_the_word() -> None:
+    tokenizer = words(9, "whitespace", ["do n't <unk> do n't <unk> u.s."])
+    assert [tokenizer.id_to_token(x) for x in range(5, 9)] == ["<unk>", "do", "n't", "u.s."]
+
+
+def test_too_few_words() -> None:
+    with pytest.raises(DataError, match=r"test: found text for 23 vocabulary .*expected 30"):
+        words(30)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"vocabulary": 299}, "vocabulary of 300 or more with kind bpe"),
+        ({"kind": "words", "vocabulary": 5}, "vocabulary of 6 or more with kind words"),
+        ({"vocabulary": 400, "split": "whitespace"}, "split whitespace only with kind words"),
+        ({"kind": "letters", "vocabulary": 400}, "'bpe' or 'words'"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict, expected: str) -> None:
+    with pytest.raises(SettingsError, match=expected):
+        validate(TokenizerSettings, settings)

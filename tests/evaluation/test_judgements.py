@@ -315,10 +315,12 @@ def views(
     *falling: str,
     sampled: dict = {},  # noqa: B006
     costs: list[dict] = COSTS,
+    params: Params | None = None,
 ) -> list[dict]:
+    params = params or settings()
     held = {("encoders", run): 0.2 for run in falling}
-    judged = judge_pairs(settings(), cells, sampled, held)
-    return list(view_rows(settings(), cells, CURVES, COUNTS, costs, held, sampled, judged))
+    judged = judge_pairs(params, cells, sampled, held)
+    return list(view_rows(params, cells, CURVES, COUNTS, costs, held, sampled, judged))
 
 
 def test_equal_width_is_each_run_against_the_baseline() -> None:
@@ -392,6 +394,12 @@ def test_a_dear_baseline_is_the_one_that_is_read_early() -> None:
     assert (row["first_mean"], row["second_mean"]) == pytest.approx((3.9996, 5.9996))
     assert (row["quantity"], row["verdict"]) == (1e9, "undecided")
     assert row["reason"] == "tied is read before its learning rate has decayed"
+    family = settings().encoders
+    runs = {**family.runs, "tied": family.runs["tied"].model_copy(update={"training": {"decay": "constant"}})}  # fmt: skip
+    constant = {"encoders": family.model_copy(update={"runs": runs})}
+    held = views([], costs=costs, params=settings().model_copy(update=constant))
+    row = next(row for row in held if row["first"] == "untied")
+    assert row["reason"] == "the difference is the same in every seed"
 
 
 def test_a_view_also_needs_the_sentences() -> None:

@@ -18,7 +18,7 @@ from tiebench.evaluation.cells import cells, read_outcomes
 from tiebench.evaluation.retrieval_settings import RetrievalSettings
 from tiebench.evaluation.score import score
 from tiebench.evaluation.score_retrieval import BY_LAYER, published_pair, published_protocol
-from tiebench.evaluation.score_tables import control_of
+from tiebench.evaluation.score_tables import control_of, replacements
 from tiebench.evaluation.summaries import summarize
 from tiebench.prune import strays
 from tiebench.settings import Params
@@ -409,6 +409,14 @@ def test_a_run_says_its_control_head_and_masking(made: Path) -> None:
     assert rows["tied"]["control"] == rows["untied"]["control"] == "untrained"
     assert rows["untrained"]["control"] == "" and rows["untrained"]["masking"] == ""
     assert rows["tied"]["masking"] == "0.3" and rows["tied"]["other_head"] == "false"
+    assert (rows["tied"]["data_share"], rows["untrained"]["data_share"]) == ("1", "")
+    assert rows["tied"]["replaced"] == ""
+
+
+def test_what_a_run_replaces_of_its_familys_training_is_said() -> None:
+    replaced = {"clip": None, "augmented": {"weight": 0.5, "temperature": 2.0}, "decay": "cosine"}
+    said = 'clip=null augmented.weight=0.5 augmented.temperature=2.0 decay="cosine"'
+    assert replacements(replaced) == said
 
 
 def test_controls_are_matched_by_the_input_tables_width() -> None:
@@ -455,7 +463,8 @@ def test_verdicts(arguments: tuple, expected: tuple[str, str]) -> None:
 def described(name: str, **changed: object) -> dict[str, object]:
     held = {
         "family": "encoders", "run": name, "trained": True, "control": "untrained",
-        "other_body": False, "other_head": False, "objective": "masked", "tied": False,
+        "other_body": False, "other_head": False, "other_tables": False, "replaced": "", "objective": "masked",
+        "tied": False,
         "input_width": 16, "output_width": 16, "width": 16,
     }  # fmt: skip
     return {**held, **changed}
@@ -496,7 +505,14 @@ def test_verdicts_are_between_measures_of_one_kind() -> None:
 def test_only_runs_of_the_common_body_and_head_are_compared() -> None:
     cells = scores("one", LOW, LOW) + scores("two", RISING, RISING)
     one = described("one", tied=True)
-    for changed in ({"other_body": True}, {"other_head": True}, {"trained": False}):
+    changes = {
+        "other_body": True,
+        "other_head": True,
+        "other_tables": True,
+        "trained": False,
+        "replaced": "clip=null",
+    }
+    for changed in ({key: value} for key, value in changes.items()):
         assert list(compare([one, described("two", **changed)], cells, None, {}, ())) == []
     assert [relative(width, 16) for width in (8, 16, 48)] == ["narrow", "body", "wide"]
 

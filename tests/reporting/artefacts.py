@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.reporting.bigram_artefacts import bigram_settings, write_bigram
 from tiebench import paths
 from tiebench.analysis.accounting import account
 from tiebench.analysis.counting import coupled_counts
@@ -170,6 +171,7 @@ def make_params(
                 "labels": "purposes", "learning_rates": [5e-4, 2e-3], "batch_size": 32,
                 "epochs": 2, "warmup_share": 0.1,
             },
+            "bigram": bigram_settings(seeds=seeds),
             "statistics": {
                 "correction": "holm",
                 "margins": {
@@ -191,6 +193,7 @@ def write_artefacts(params: Params, rates: Mapping[Any, float] = ACCURACY) -> No
     for name, corpus in params.corpora.items():
         _write_corpus(paths.corpus_folder(name), corpus.languages)
     write_treebank(paths.labels_folder("treebank"))
+    write_bigram(paths.evaluation_folder(params.name, "bigram"), params.bigram)
     write_purposes(paths.labels_folder("purposes"), params.labels["purposes"].languages)
     write = {
         "probing": lambda cell, _: write_probing(params, cell),

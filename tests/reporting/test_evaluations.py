@@ -312,7 +312,7 @@ def test_the_correction_is_named_unless_there_is_none(results: Results) -> None:
     assert "the level of the corrected test" in holm.caption and "p, corrected" in holm.header
     assert "corrected" not in " ".join([none.caption, *none.header])
     for table in (holm, none):
-        assert "loss and masked accuracy are judged over seeds alone" in table.caption
+        assert "loss and token accuracy are judged over seeds alone" in table.caption
 
 
 def test_baselines_have_the_same_line_and_words_everywhere(results: Results) -> None:

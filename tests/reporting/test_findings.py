@@ -182,6 +182,10 @@ def test_one_rate_for_all_couplings_is_said(results: Results) -> None:
     said = " ".join(language_modeling.findings(results, "encoders"))
     assert "One learning rate, 0.0025, served all couplings. At this budget" in said
     assert "compare how fast the couplings learn under that rate" in said
+    other = CHANGED["replaced"](results, "runs", {"run": "untied"}, learning_rate="0.01")
+    said = " ".join(language_modeling.findings(other, "encoders"))
+    assert "The runs have learning rates of their own, 0.0025 to 0.01." in said
+    assert "each under its rate" in said and "One learning rate" not in said
 
 
 def test_the_table_of_runs_says_how_each_is_trained(results: Results) -> None:
@@ -205,6 +209,12 @@ def test_what_differs_between_the_runs_has_a_column(results: Results) -> None:
     rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
     rates = [rows[x]["learning rate"] for x in ("tied (baseline)", "untied", "untrained")]
     assert rates == ["0.0025", "0.01", ""] and "learning rate" not in table.caption
+    assert "differs in training" not in table.header and "share of the text" not in table.caption
+    other = CHANGED["replaced"](results, "runs", {"run": "untied"}, replaced="tie_penalty=0.1")
+    table = runs.runs(other, "encoders")
+    rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    said = [rows[x]["differs in training"] for x in ("tied (baseline)", "untied", "untrained")]
+    assert said == ["", "tie_penalty=0.1", ""]
 
 
 def test_parameters_are_told_of_trained_runs(results: Results) -> None:
@@ -226,6 +236,11 @@ def test_the_lead_says_what_was_seen_how_often(results: Results) -> None:
     assert (
         "Each trained run saw 3.07 million tokens: on average 6.8 passes over the 450,000" in lead
     )
+    less = CHANGED["replaced"](results, "runs", {"trained": "true"}, data_share="0.1")
+    assert "on average 68 passes over the first 10.0% of the 450,000 training" in runs.lead(
+        less, "encoders"
+    )
+    assert "share of the text (%) 10.0" in runs.runs(less, "encoders").caption
 
 
 @pytest.mark.parametrize(

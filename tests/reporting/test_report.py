@@ -117,7 +117,7 @@ def test_every_section_has_findings_and_figures_before_tables(report: Path) -> N
     assert [name for name, _ in parts] == [
         "encoders-language-modeling", "encoders-retrieval", "encoders-probing",
         "encoders-transfer", "encoders-views", "encoders-pairs", "encoders-against-loss",
-        "encoders-published", "encoders-parameters", "savings", "rembert-parameters", "corpus-home", "made",
+        "encoders-published", "encoders-parameters", "bigram", "savings", "rembert-parameters", "corpus-home", "made",
     ]  # fmt: skip
     for name, body in parts:
         assert 'class="findings"' in body and "<table>" in body

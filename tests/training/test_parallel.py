@@ -28,7 +28,7 @@ from tests.training.cells import (
     write_corpus,
     write_params,
 )
-from tests.training.together import STOPPED_AT
+from tests.training.together import STOPPED_AT, UNTYING
 from tiebench import paths
 from tiebench.errors import LostError, SettingsError, TrainingError
 from tiebench.runtime import checkpoint_seconds, prepare_runtime
@@ -102,6 +102,7 @@ def test_two_processes_give_the_curve_of_one(corpus, cell):
 def test_in_two_processes(corpus, monkeypatch):
     params = make_params()
     whole = {x: pretrain(params, "encoders", x, 0).rename(f"whole-{x}") for x in ("tied", "wide")}
+    untied = pretrain(make_params(**UNTYING), "encoders", "tied", 2).rename("untied")
     stop_before(monkeypatch, 17)
     run(str(ROOT / "tests" / "training" / "together.py"), TIEBENCH_CHECKPOINT_SECONDS="0")
 
@@ -131,6 +132,12 @@ def test_in_two_processes(corpus, monkeypatch):
     idle = found("idle")
     assert [x["predictions"] for x in idle] == [8, 0]
     assert all(x["difference"] < 1e-6 and x["largest"] > 0.1 for x in idle)
+    # What is added to the loss is added once, and what is frozen has no gradient.
+    added = found("added")
+    assert [x["predictions"] for x in added] == [12, 4]
+    assert all(x["difference"] < 1e-6 and x["largest"] > 0.01 for x in added)
+    # One table becomes two in both.
+    assert_close(paths.run_folder("t", "encoders", "tied", 2), untied)
     # torch's own wrapper keeps the tie: one entry, one state, the gradient of both uses.
     for held in found("wrapped"):
         assert held["names"] and held["difference"] < 1e-7

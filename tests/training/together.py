@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.training.cells import make_params, steps_of, stop_before
 from tiebench.errors import TiebenchError
 from tiebench.model.lm import LanguageModel
+from tiebench.model.settings import CouplingSettings
 from tiebench.stage import is_worker
 from tiebench.training import parallel
 from tiebench.training import pretrain as module
@@ -116,29 +117,61 @@ def broken() -> None:
     parallel.Team.share, Loop.__init__ = share, make
 
 
+ADDED = {
+    "tie_penalty": 0.5,
+    "projection_penalty": 0.5,
+    "augmented": {"weight": 0.5, "temperature": 2.0},
+}
+"""What adds to the loss."""
+UNTYING = {"untie_after": 0.4, "input_gradient_scale": 2.0}
+
+
 def idle() -> None:
     """An update in which the second share is separators only, which are never predicted."""
-    family = make_params(batch_size=2).encoders
     ids = np.stack([np.arange(4, 20), np.full(16, 3)])
-    batch = Batch(ids, np.arange(1, 9), ids[0, 1:9] + 20)
+    compare_update("idle", Batch(ids, np.arange(1, 9), ids[0, 1:9] + 20))
+
+
+def added() -> None:
+    """An update with penalties, and uneven shares of the predictions."""
+    ids = np.arange(4, 36).reshape(2, 16)
+    batch = Batch(ids, np.arange(4, 20), ids.flatten()[4:20] + 20)
+    frozen = {"kind": "linear", "bias": False, "initialization": "orthogonal", "trained": False}
+    transform = [{"kind": "linear"}, {"kind": "tanh"}, frozen]
+    coupling = CouplingSettings(option="t", tied=False, transform=transform)
+    compare_update("added", batch, coupling, **ADDED)
+
+
+def compare_update(
+    check: str, batch: Batch, coupling: CouplingSettings | None = None, **training: object
+) -> None:
+    """The gradients and the loss of an update, in two processes and in one."""
+    family = make_params(batch_size=2, **training).encoders
+    coupling = coupling or family.runs["wide"].coupling
     team = parallel.here()
     found = {}
     for name, held in (("team", team), ("alone", parallel.Team())):
-        model = LanguageModel(family.runs["wide"].coupling, family.body, 300).initialize(0)
+        model = LanguageModel(coupling, family.body, 300).initialize(0)
         loop = Loop(model, family.training, {}, held)
         loop.optimizer = make_optimizer(model, family.training)
-        loop._update(batch, "idle")
-        gradients = {x: p.grad for x, p in model.named_parameters()}
+        loop._update(batch, check)
+        gradients = {x: p.grad for x, p in model.named_parameters() if p.requires_grad}
         found[name] = {"loss": torch.tensor(loop.pending), **gradients}
     pairs = [(found["team"][x], found["alone"][x]) for x in found["alone"]]
     write(
-        "idle",
+        check,
         {
             "predictions": len(team.share(batch).targets),
             "largest": max(float(b.abs().max()) for _, b in pairs),
             "difference": max(float((a - b).abs().max()) for a, b in pairs),
         },
     )
+
+
+def untying() -> None:
+    """One table becomes two on the way."""
+    pretrain(make_params(**UNTYING), "encoders", "tied", 2)
+    write("untying", True)
 
 
 def disagreeing() -> None:
@@ -155,7 +188,7 @@ def main() -> None:
         return
     with parallel.connected(parallel.here()):  # once: torch does not connect twice this way
         module.connected = lambda team: nullcontext()
-        for check in (resumed, stopped, broken, wrapped, idle, disagreeing):
+        for check in (resumed, stopped, broken, wrapped, idle, added, untying, disagreeing):
             check()
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from tiebench.analysis.shapes import Shape, own_shape
-from tiebench.model.settings import BodySettings, CouplingSettings, Linear, Norm
+from tiebench.model.settings import (
+    BodySettings,
+    CouplingSettings,
+    Linear,
+    LowRankAddition,
+    LowRankMultiplication,
+    Norm,
+    TableOperation,
+)
 
 
 @dataclass(frozen=True)
 class Counts:
     """Parameters by part, each tied matrix once.
 
-    `maps` is what leads from the input table's width to the body's; `head` is what only the
-    logits need besides the output table (transform, with its maps, and bias).
+    `maps` is what leads from the input table to the body: operations on the table and the map
+    between the widths; `head` is what only the logits need besides the output table (operations
+    on it, transform with its maps, trained or not, and bias).
     """
 
     input_table: int
@@ -52,8 +62,11 @@ def count(shape: Shape) -> Counts:
     return Counts(
         input_table=shape.vocabulary * input_width,
         output_table=0 if shape.tied else shape.vocabulary * output_width,
-        maps=0 if input_width == shape.width else affine(input_width, shape.width),
-        head=_transform(shape) + (shape.vocabulary if shape.output_bias else 0),
+        maps=_on_table(shape, shape.input_operations, input_width)
+        + (0 if input_width == shape.width else affine(input_width, shape.width)),
+        head=_on_table(shape, shape.output_operations, output_width)
+        + _transform(shape)
+        + (shape.vocabulary if shape.output_bias else 0),
         positions=(shape.positions + shape.token_types) * table_width,
         body=blocks + norm * (embedding_norm + (shape.width if shape.final_norm else 0)),
     )
@@ -89,6 +102,18 @@ def block(shape: Shape) -> int:
     inner = shape.feedforward_width
     up = affine(shape.width, inner, bias=shape.bias)
     return attention + up * (2 if shape.gated else 1) + affine(inner, shape.width, bias=shape.bias)
+
+
+def _on_table(shape: Shape, operations: Sequence[TableOperation], width: int) -> int:
+    total = 0
+    for operation in operations:
+        if isinstance(operation, LowRankAddition):
+            total += operation.rank * (shape.vocabulary + width)
+        elif isinstance(operation, LowRankMultiplication):
+            total += operation.rank * 2 * width
+        else:
+            total += width
+    return total
 
 
 def _transform(shape: Shape) -> int:

@@ -43,8 +43,8 @@ def compare(
     """One row per published difference between two configurations that both are runs of ours.
 
     Args:
-        runs: family, run, trained, control, other_body, other_head, objective, tied, input_width,
-            output_width, width.
+        runs: family, run, trained, control, other_body, other_head, other_tables, replaced,
+            objective, tied, input_width, output_width, width.
         cells: family, run, seed, metric, value.
         retrieval: start of the name of the retrieval metrics of the published pair and protocol;
             None when they were not run.
@@ -196,12 +196,13 @@ def verdict(ours: int, published: float, seeds: int, hindrance: str = "") -> tup
 
 
 def _matched(runs: Iterable[Row], configurations: Mapping[str, Row]) -> dict[str, dict[str, str]]:
-    """By family and configuration, the first trained, masked run of the common body and head."""
+    """By family and configuration, the first trained, masked run of the common body, head,
+    training, and start of the tables."""
     matched: dict[str, dict[str, str]] = {}
     for row in runs:
         if not row["trained"] or row["objective"] != "masked":
             continue
-        if row["other_body"] or row["other_head"]:
+        if any(row[key] for key in ("other_body", "other_head", "other_tables", "replaced")):
             continue
         found = {
             "tied": row["tied"],

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tiebench.model.settings import BodySettings, CouplingSettings, Operation, transform_width
+from tiebench.model.settings import (
+    BodySettings,
+    CouplingSettings,
+    Operation,
+    TableOperation,
+    transform_width,
+)
 from tiebench.schema import Settings, validate
 
 PUBLISHED_MODELS = Path(__file__).with_name("published_models.yaml")
@@ -62,6 +68,10 @@ class Shape(Settings):
     """Biases in the attention and feed-forward maps."""
     gated: bool = False
     """Three feed-forward maps (SwiGLU, GeGLU) in place of two."""
+    input_operations: list[TableOperation] = []
+    """What makes the input side's table from the stored one."""
+    output_operations: list[TableOperation] = []
+    """The same for the output side."""
     transform: list[Operation] = []
     """What stands between the body and the output table."""
     output_bias: bool = False
@@ -140,6 +150,8 @@ def own_shape(coupling: CouplingSettings, body: BodySettings, vocabulary: int) -
         final_norm=body.norm_placement == "pre",
         bias=body.bias,
         gated=body.feedforward == "swiglu",
+        input_operations=coupling.input_operations,
+        output_operations=coupling.output_operations,
         transform=coupling.transform,
         output_bias=coupling.bias,
         **blocks,

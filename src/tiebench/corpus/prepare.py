@@ -11,7 +11,7 @@ import numpy as np
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import Dropped, Strings, clean
 from tiebench.corpus.seen import write_seen
-from tiebench.corpus.settings import CorpusSettings
+from tiebench.corpus.settings import CorpusSettings, TokenizerSettings
 from tiebench.corpus.split import Split, component, rank, split
 from tiebench.corpus.tokens import write_tokens
 from tiebench.files import (
@@ -63,7 +63,7 @@ def _build(settings: CorpusSettings, folder: Path) -> None:
             _write_heldout(folder / "heldout" / "sentences.parquet", parts.heldout)
         if settings.tokenizer is not None:
             _advance(bar, settings, "train the tokenizer")
-            meta |= _tokenize(parts, settings, settings.tokenizer.vocabulary, folder, bar)
+            meta |= _tokenize(parts, settings, settings.tokenizer, folder, bar)
         write_json(folder / "meta.json", meta)
 
 
@@ -83,11 +83,11 @@ def _write_heldout(path: Path, heldout: Strings) -> None:
 
 
 def _tokenize(
-    parts: Split, settings: CorpusSettings, vocabulary: int, folder: Path, bar: Any
+    parts: Split, settings: CorpusSettings, wanted: TokenizerSettings, folder: Path, bar: Any
 ) -> dict[str, Any]:
     subject = f"corpus {settings.option}"
     texts = (text for translations in parts.train.values() for text in translations.values())
-    tokenizer = tok.train_tokenizer(texts, vocabulary, subject)
+    tokenizer, vocabulary = tok.make_tokenizer(texts, wanted, subject), wanted.vocabulary
     path = folder / "tokenizer.json"
     write_text(path, tokenizer.to_str(pretty=True))  # the library's own writer hides a full disk
     digest = sha256_of(path)
@@ -105,6 +105,8 @@ def _tokenize(
             strings = [part[key][lang] for key in ordered]
             ids[lang] = _join(tok.encode(tokenizer, strings))
             counts[lang] = _counts(strings, ids[lang])
+            if wanted.kind == "words":
+                counts[lang]["unknown_share"] = float(np.mean(ids[lang] == tok.UNKNOWN))
         write_tokens(folder / f"{name}.safetensors", ids, digest, vocabulary)
         meta[name] = counts
         if name == "train":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,10 +25,25 @@ class HeldOutSettings(Settings):
 
 
 class TokenizerSettings(Settings):
-    """Byte-level BPE, trained on the training part only."""
+    """The vocabulary, from the training part only."""
 
-    vocabulary: Annotated[int, Field(ge=300)]
-    """Entries in all: special tokens, 256 bytes and merges."""
+    kind: Literal["bpe", "words"] = "bpe"
+    """Byte-level BPE, or whole words in lower case with one entry for all others (bits per byte are
+    then not defined)."""
+    vocabulary: Annotated[int, Field(gt=0)]
+    """Entries in all: special tokens, and 256 bytes and merges, or the most frequent words."""
+    split: Literal["punctuation", "whitespace"] = "punctuation"
+    """What ends a word: white space, and each punctuation mark is a word of its own; or white space
+    alone, for text that comes split (`words` only)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> TokenizerSettings:
+        if self.kind == "bpe" and self.split != "punctuation":
+            raise ValueError("split whitespace only with kind words")
+        least = {"bpe": 300, "words": 6}[self.kind]
+        if self.vocabulary < least:
+            raise ValueError(f"vocabulary of {least} or more with kind {self.kind}")
+        return self
 
 
 class CorpusSettings(Settings):

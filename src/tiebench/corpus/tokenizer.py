@@ -1,11 +1,15 @@
-"""Byte-level BPE (Radford et al. 2019, section 2.2), trained on the training part only.
+"""Byte-level BPE (Radford et al. 2019, section 2.2), or whole words; from the training part only.
 
 Text is normalized to NFC. All languages' strings are taken as they are: the sampling exponent of
 training does not shape the vocabulary.
+
+Words are in lower case, so that a word at the start of a sentence is the same one: German nouns
+and verbs of one spelling then meet, and Turkish I becomes i.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,9 +21,13 @@ from tiebench.errors import DataError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from tiebench.corpus.settings import TokenizerSettings
+
 NAMES = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 PAD, CLS, SEP, MASK = range(4)
 SPECIALS = len(NAMES)
+UNKNOWN_NAME, UNKNOWN = "[UNK]", SPECIALS
+"""The entry of all words that have none of their own; predicted like a word, since it is one."""
 
 
 class Ends(NamedTuple):
@@ -38,8 +46,54 @@ OWN_ENDS = Ends((CLS,), (SEP,))
 """Those of the tokenizers trained here."""
 
 
+def make_tokenizer(texts: Iterable[str], settings: TokenizerSettings, subject: str) -> Tokenizer:
+    """The tokenizer that the settings ask for, as `train_tokenizer` or `word_tokenizer`."""
+    if settings.kind == "words":
+        return word_tokenizer(texts, settings.vocabulary, settings.split, subject)
+    return train_tokenizer(texts, settings.vocabulary, subject)
+
+
+def word_tokenizer(texts: Iterable[str], vocabulary: int, split: str, subject: str) -> Tokenizer:
+    """The most frequent words, the first in alphabetical order among equals, after the special
+    tokens and the unknown word.
+
+    Args:
+        split: as in `TokenizerSettings`.
+
+    Raises:
+        DataError: the text has too few words.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    marks = [pre_tokenizers.Punctuation()] if split == "punctuation" else []
+    pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *marks])
+    counts = Counter(
+        word
+        for text in texts
+        for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))
+    )
+    special = [*NAMES, UNKNOWN_NAME]
+    ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    if len(ordered) < vocabulary - len(special):
+        raise _too_little(subject, len(ordered) + len(special), vocabulary)
+    entries = [*special, *ordered[: vocabulary - len(special)]]
+    numbered = {word: index for index, word in enumerate(entries)}
+    tokenizer = Tokenizer(models.WordLevel(numbered, unk_token=UNKNOWN_NAME))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
+    tokenizer.add_special_tokens(special)
+    return _literal(tokenizer)
+
+
+def is_of_words(tokenizer: Tokenizer) -> bool:
+    """Whether an entry is a whole word, so that some words have none."""
+    from tokenizers import models
+
+    return isinstance(tokenizer.model, models.WordLevel)
+
+
 def train_tokenizer(texts: Iterable[str], vocabulary: int, subject: str) -> Tokenizer:
-    """Train a tokenizer with exactly `vocabulary` entries.
+    """Train a byte-level tokenizer with exactly `vocabulary` entries.
 
     Raises:
         DataError: the text has not enough pairs that occur twice.
@@ -59,13 +113,17 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, subject: str) -> Toke
     )
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() != vocabulary:
-        raise DataError(
-            subject,
-            found=f"text for {tokenizer.get_vocab_size()} vocabulary entries",
-            expected=f"{vocabulary} (tokenizer.vocabulary)",
-            mend="lower tokenizer.vocabulary, or add text",
-        )
+        raise _too_little(subject, tokenizer.get_vocab_size(), vocabulary)
     return _literal(tokenizer)
+
+
+def _too_little(subject: str, found: int, vocabulary: int) -> DataError:
+    return DataError(
+        subject,
+        found=f"text for {found} vocabulary entries",
+        expected=f"{vocabulary} (tokenizer.vocabulary)",
+        mend="lower tokenizer.vocabulary, or add text",
+    )
 
 
 def load_corpus_tokenizer(path: Path) -> Tokenizer:
@@ -143,11 +201,15 @@ def encode(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     return [item.ids for item in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
 
-def byte_lengths(tokenizer: Tokenizer) -> np.ndarray:
-    """Bytes of UTF-8 per token, `[vocabulary]` int64.
+def byte_lengths(tokenizer: Tokenizer) -> np.ndarray | None:
+    """Bytes of UTF-8 per token, `[vocabulary]` int64; None for words.
 
-    Special tokens have none, but [SEP] one: it stands for the line end after a string.
+    Special tokens have none, but [SEP] one: it stands for the line end after a string. The unknown
+    word stands for words of any length, and a word says nothing of its case and the space beside
+    it.
     """
+    if is_of_words(tokenizer):
+        return None
     lengths = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
     for token, index in tokenizer.get_vocab().items():
         lengths[index] = len(token)  # one character per byte

@@ -13,8 +13,6 @@ from tiebench.errors import DataError
 from tiebench.files import read_json
 from tiebench.settings import Params, families
 
-EVALUATED = frozenset({"encoders", paths.IMPORTED})
-"""Families whose models are searched for translations, probed and fine-tuned."""
 METRICS_KEYS = frozenset(
     {"objective", "seed", "steps", "tokens", "train_flops", "parameters", "validation"}
 )
@@ -187,7 +185,7 @@ def evaluations(params: Params, cell: Cell) -> list[tuple[str, str]]:
 
     An imported model is searched once, with the first seed: none shapes its states.
     """
-    if cell.family not in EVALUATED:
+    if cell.family not in paths.EVALUATED:
         return []
     once = cell.family == paths.IMPORTED and cell.seed != params.imported.seeds[0]
     searched = [] if once else [("retrieval", name) for name in params.retrieval.sets]

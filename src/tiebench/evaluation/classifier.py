@@ -69,12 +69,13 @@ class Classifier(nn.Module):
 
 
 def input_end(coupling: Coupling) -> Coupling:
-    """A copy with table and input map, and without untied output table, transform and bias."""
+    """A copy with the input side and its map, and without what only the logits need."""
     left_out = {} if coupling.tied else {id(coupling.untied_output_table): None}
     copied = copy.deepcopy(coupling, left_out)
     if not copied.tied:
         del copied.untied_output_table
     copied.transform, copied.bias = nn.Sequential(), None
+    copied.output_operations = nn.ModuleList()
     return copied
 
 

@@ -215,7 +215,8 @@ def _equal_flops(
     """Both runs at the cost of the cheaper one; what a run costs grows as its tokens.
 
     The dearer one is then read in the middle of its schedule. Its loss there is higher than that
-    of a run planned for so few tokens, so the numbers are given and nothing is decided.
+    of a run planned for so few tokens, so the numbers are given and nothing is decided; but where
+    its learning rate does not decay.
     """
     baseline = group.baseline
     for run in _trained(group):
@@ -227,7 +228,10 @@ def _equal_flops(
             {seed: _loss_after(budget / cost, curve) for seed, curve in curves[family, x].items()}
             for x, cost in costs.items()
         )
-        dearer = [x for x, cost in costs.items() if cost > budget]
+        dearer = [
+            x for x, cost in costs.items()
+            if cost > budget and group.training_of(x).decay != "constant"
+        ]  # fmt: skip
         early = f"{dearer[0]} is read before its learning rate has decayed" if dearer else ""
         if ours.keys() & theirs.keys():
             contest = Contest(family, "loss", run, baseline, (ours, theirs), hindrance=early)

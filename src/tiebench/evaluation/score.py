@@ -12,7 +12,18 @@ from tiebench.analysis.learning_curves import FLATTENED, unflattened
 from tiebench.analysis.published import COMPARISONS, CURVES, compare, published_curves
 from tiebench.analysis.tables import rounded, write_table
 from tiebench.errors import DataError
-from tiebench.evaluation import judgements, score_labels
+from tiebench.evaluation import (
+    judgements,
+    score_alignment,
+    score_bigram,
+    score_domains,
+    score_gradients,
+    score_initial_loss,
+    score_labels,
+    score_remedies,
+    score_sweeps,
+    score_word_forms,
+)
 from tiebench.evaluation import score_imported as foreign
 from tiebench.evaluation import score_probing as probes
 from tiebench.evaluation import score_retrieval as searches
@@ -112,6 +123,18 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
     write("imported", foreign.IMPORTED_MODELS, imported)
     summary = summarize(headline, (), baselines)
     write("summary", summary_columns(()), summary)
+    studies = {
+        **score_gradients.tables(params, metrics),
+        **score_alignment.tables(params),
+        **score_domains.tables(params),
+        **score_initial_loss.tables(params),
+        **score_bigram.tables(params),
+        **score_word_forms.tables(params, unsettled),
+        **score_sweeps.tables(params),
+        **score_remedies.tables(params, headline, curves, unsettled),
+    }
+    for study, (header, held) in studies.items():
+        write(study, header, held)
     for name, rows, keys in (
         ("language_modeling_summary", language_modeling, ("language", "bin")),
         ("retrieval_summary", retrieval, searches.RETRIEVAL_KEYS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ from tiebench.evaluation.cells import Cell
 from tiebench.evaluation.scoring import finite
 from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.files import digest_of, read_json, sha256_of
-from tiebench.model.settings import CouplingSettings, Linear
+from tiebench.model.settings import CouplingSettings
+from tiebench.model.words import head_words, table_words
 from tiebench.settings import Params, families
 
 Row = dict[str, Any]
@@ -23,9 +25,10 @@ Metrics = Mapping[Cell, Mapping[str, Any]]
 RUNS = (
     "family", "study", "run", "baseline", "trained", "control", "tied",
     "input_width", "output_width", "width", "layers", "feedforward_width",
-    "other_body", "head", "other_head", "corpus",
+    "other_body", "head", "other_head", "coupling", "input_std", "output_std", "tables",
+    "other_tables", "corpus",
     "objective", "masking", "vocabulary", "steps", "batch_size", "sequence_length", "tokens",
-    "train_flops", "learning_rate", "seeds", "matches", "matched_in",
+    "train_flops", "learning_rate", "data_share", "replaced", "seeds", "matches", "matched_in",
 )  # fmt: skip
 PARAMETERS = ("family", "run", "metric", "value")
 LANGUAGE_MODELING = ("family", "run", "seed", "language", "bin", "metric", "value")
@@ -36,7 +39,8 @@ HEADLINES = ("loss", "accuracy", "bits_per_byte", "initial_loss", "unigram_loss"
 """Metrics of the whole validation that a run is judged by."""
 
 STAGES = (
-    "prepare", "labels", "pretrain", "retrieval", "probing", "transfer", "accounting", "score",
+    "prepare", "labels", "pretrain", "retrieval", "probing", "transfer", "accounting",
+    "word_forms", "score",
 )  # fmt: skip
 LIBRARIES = (
     "torch", "tokenizers", "numpy", "scipy", "scikit-learn", "statsmodels", "datasets", "evaluate",
@@ -48,11 +52,10 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
     """What each run is: one row, the same for all its seeds."""
     rows: list[Row] = []
     for family, group in families(params).items():
-        training, common = group.training, group.runs[group.baseline].coupling
-        masking = training.masking
+        common, masking = group.runs[group.baseline].coupling, group.training.masking
         described: list[Row] = []
         for run, settings in group.all_runs.items():
-            coupling = settings.coupling
+            coupling, training = group.final_coupling(run), group.training_of(run)
             body, vocabulary = group.body_of(run), _vocabulary(params, group.corpus)
             shape = own_shape(coupling, body, vocabulary)
             seeds, matched = group.seeds_of(run), group.matched.get(run)
@@ -71,9 +74,13 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "layers": shape.layers,
                     "feedforward_width": shape.feedforward_width if shape.layers else None,
                     "other_body": bool(settings.body),
-                    "head": _head(coupling, shape.widths[1]),
-                    "other_head": (coupling.transform, coupling.bias)
-                    != (common.transform, common.bias),
+                    "head": head_words(coupling, body.width),
+                    "other_head": _differ(HEAD, coupling, common),
+                    "coupling": coupling.option,
+                    "input_std": coupling.table_std(vocabulary, shape.widths[0]),
+                    "output_std": coupling.table_std(vocabulary, shape.widths[1]),
+                    "tables": table_words(coupling, body.width, vocabulary),
+                    "other_tables": _differ(TABLES, coupling, common),
                     "corpus": group.corpus,
                     "objective": training.objective,
                     "masking": masking.probability if masking and settings.trained else None,
@@ -84,6 +91,8 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "tokens": metrics[cell]["tokens"],
                     "train_flops": metrics[cell]["train_flops"],
                     "learning_rate": training.learning_rate if settings.trained else None,
+                    "data_share": training.data_share if settings.trained else None,
+                    "replaced": replacements(settings.training),
                     "seeds": " ".join(map(str, seeds)),
                     "matches": matched and matched.matches.run,
                     "matched_in": matched and matched.matches.parameters,
@@ -108,14 +117,27 @@ def control_of(run: Row, runs: list[Row]) -> str | None:
     return str(max(alike, key=lambda row: [row[key] == run[key] for key in kept])["run"])
 
 
-def _head(coupling: CouplingSettings, output_width: int) -> str:
-    names = [
-        f"linear to {operation.width or output_width}"
-        if isinstance(operation, Linear)
-        else operation.kind
-        for operation in coupling.transform
+HEAD = ("transform", "bias", "logit_scale")
+TABLES = (
+    "std", "distribution", "shared_initialization", "input_operations", "output_operations",
+    "input_scale",
+)  # fmt: skip
+"""The fields of a coupling besides widths and tie: of its head, and of its tables."""
+
+
+def _differ(fields: tuple[str, ...], one: CouplingSettings, other: CouplingSettings) -> bool:
+    return any(getattr(one, field) != getattr(other, field) for field in fields)
+
+
+def replacements(training: Mapping[str, Any], prefix: str = "") -> str:
+    """What a run replaces of its family's training, as `key=value key=value`."""
+    said = [
+        replacements(value, f"{prefix}{key}.")
+        if isinstance(value, Mapping)
+        else f"{prefix}{key}={json.dumps(value)}"
+        for key, value in training.items()
     ]
-    return ", ".join([*names, "bias"] if coupling.bias else names) or "none"
+    return " ".join(said)
 
 
 def _vocabulary(params: Params, corpus: str) -> int:
@@ -134,7 +156,7 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
     for cell, held in metrics.items():
         group = families(params)[cell.family]
         expected = coupled_counts(
-            group.all_runs[cell.run].coupling,
+            group.final_coupling(cell.run),
             group.body_of(cell.run),
             _vocabulary(params, cell.corpus),
         ).as_dict()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from tiebench.model.native_configs import (
     read_rembert,
     read_roberta,
 )
-from tiebench.model.settings import BodySettings
+from tiebench.model.settings import BodySettings, TableOperation
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def facts(settings: ModelSettings) -> dict[str, object]:
     """What an architecture may or may not hold, by the key of the setting.
 
     Widths are told as "body.width" where they are, and `embedding_width` as "either" where no map
-    stands between input table and body.
+    stands between input table and body. What only decides initial values, or what is trained, is
+    no fact: weights are the same whatever they came from.
     """
     coupling, body = settings.coupling, settings.body
     widths = coupling.widths(body.width)
@@ -123,18 +124,28 @@ def facts(settings: ModelSettings) -> dict[str, object]:
         "bias",
     )  # fmt: skip
     scaling = None if body.rotary_scaling is None else "set"
+    input_scale, logit_scale = coupling.scales(body.width)
     shared = body.key_value_heads
     return {
         **{f"body.{key}": getattr(body, key) for key in keys},
         "body.embedding_width": body.embedding_width if widths[0] != body.width else "either",
         "body.key_value_heads": None if shared in (None, body.heads) else shared,
         "body.rotary_scaling": scaling,
+        "body.branch": "deep_norm" if body.branch == "deep_norm" else "standard",
         "coupling.tied": coupling.tied,
         "coupling.input_width": told[0],
         "coupling.output_width": told[1],
+        "coupling.input_operations": _kinds(coupling.input_operations),
+        "coupling.output_operations": _kinds(coupling.output_operations),
+        "coupling.input_scale": input_scale,
+        "coupling.logit_scale": logit_scale,
         "coupling.transform": ", ".join(operations) or "none",
         "coupling.bias": coupling.bias,
     }
+
+
+def _kinds(operations: Sequence[TableOperation]) -> str:
+    return ", ".join(operation.kind for operation in operations) or "none"
 
 
 def obstacles(architecture: Architecture, settings: ModelSettings) -> list[str]:
@@ -279,8 +290,15 @@ LM_HEAD = {
     "coupling.transform.0": ("lm_head.dense",),
     "coupling.transform.2": ("lm_head.layer_norm",),
 }
-NEEDS_ENCODER: dict[str, tuple[object, ...]] = {
+NEEDS_PLAIN: dict[str, tuple[object, ...]] = {
     "body.kind": ("transformer",),
+    "body.branch": ("standard",),
+    "coupling.input_operations": ("none",),
+    "coupling.output_operations": ("none",),
+    "coupling.input_scale": (1.0,),
+    "coupling.logit_scale": (1.0,),
+}
+NEEDS_ENCODER = NEEDS_PLAIN | {
     "body.causal": (False,),
     "body.norm": ("layer_norm",),
     "body.feedforward": ("gelu",),
@@ -387,8 +405,8 @@ LLAMA = Architecture(
     decoder="lm_head.weight",
     ignored=r"\.rotary_emb\.inv_freq$",
     writes=_write_llama,
-    needs={
-        "body.kind": ("transformer",),
+    needs=NEEDS_PLAIN
+    | {
         "body.causal": (True,),
         "body.norm_placement": ("pre",),
         "body.norm": ("rms_norm",),

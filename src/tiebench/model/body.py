@@ -65,11 +65,13 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and feed-forward branches, normalized before (pre) or after (post) each."""
+    """Attention and feed-forward branches, normalized before (pre) or after (post) each; DeepNorm
+    multiplies what passes beside a branch."""
 
     def __init__(self, settings: BodySettings) -> None:
         super().__init__()
         self.pre = settings.norm_placement == "pre"
+        self.alpha = settings.deep_norm()[0] if settings.branch == "deep_norm" else None
         self.attention, self.feedforward = Attention(settings), FeedForward(settings)
         self.attention_norm, self.feedforward_norm = make_norm(settings), make_norm(settings)
 
@@ -78,8 +80,11 @@ class Block(nn.Module):
         if self.pre:
             states = states + self.attention(self.attention_norm(states), mask, rotation)
             return states + self.feedforward(self.feedforward_norm(states))
-        states = self.attention_norm(states + self.attention(states, mask, rotation))
-        return self.feedforward_norm(states + self.feedforward(states))
+        states = self.attention_norm(self._kept(states) + self.attention(states, mask, rotation))
+        return self.feedforward_norm(self._kept(states) + self.feedforward(states))
+
+    def _kept(self, states: Tensor) -> Tensor:
+        return states if self.alpha is None else self.alpha * states
 
 
 class Body(nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import torch
@@ -14,9 +13,13 @@ from tiebench.errors import DataError
 from tiebench.files import read_json, write_json
 from tiebench.model.body import Body
 from tiebench.model.coupling import Coupling
+from tiebench.model.initialization import TABLES as TABLES
+from tiebench.model.initialization import draw as draw
+from tiebench.model.initialization import initial
+from tiebench.model.joint import check_joint
 from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
 from tiebench.model.settings import BodySettings, CouplingSettings
-from tiebench.model.tensors import generator_of, save_tensors
+from tiebench.model.tensors import save_tensors
 from tiebench.schema import Settings, validate
 
 FORMAT = 1
@@ -37,10 +40,14 @@ class LanguageModel(nn.Module):
         coupling: both ends.
         body: what stands between them.
         vocabulary: rows of the tables.
+
+    Raises:
+        SettingsError: coupling and body do not suit each other (`check_joint`).
     """
 
     def __init__(self, coupling: CouplingSettings, body: BodySettings, vocabulary: int) -> None:
         super().__init__()
+        check_joint(coupling, body)
         self.settings = ModelSettings(coupling=coupling, body=body)
         self.vocabulary = vocabulary
         self.coupling = Coupling(coupling, vocabulary, body.width)
@@ -67,55 +74,39 @@ class LanguageModel(nn.Module):
             where: `[n]`, positions in the flattened `[batch * seq]`.
             targets: `[n]` ids.
         """
-        table, bias = self.coupling.output_table, self.coupling.bias
-        return summed_cross_entropy(self._head_states(ids, where), table, bias, targets)
+        return self.loss_of(self.predicting_states(ids, where), targets)
+
+    def loss_of(self, states: Tensor, targets: Tensor) -> Tensor:
+        """Sum of the losses in nats of `[n, output_width]` states for `[n]` targets."""
+        table, bias = self.coupling.output_matrix(), self.coupling.bias
+        return summed_cross_entropy(states, table, bias, targets)
 
     @torch.no_grad()
     def outcomes(self, ids: Tensor, where: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Loss in nats and correctness of each prediction, `[n]` both; arguments as above."""
-        table, bias = self.coupling.output_table, self.coupling.bias
-        return cross_entropy_outcomes(self._head_states(ids, where), table, bias, targets)
+        table, bias = self.coupling.output_matrix(), self.coupling.bias
+        return cross_entropy_outcomes(self.predicting_states(ids, where), table, bias, targets)
 
-    def _head_states(self, ids: Tensor, where: Tensor) -> Tensor:
+    def predicting_states(self, ids: Tensor, where: Tensor) -> Tensor:
+        """What the output matrix is applied to at chosen positions, `[n, output_width]`."""
         last = self.states(ids)[-1]
         return self.coupling.head_states(last.flatten(0, 1)[where])
 
+    def untie(self) -> None:
+        """Give the output side a table of its own with the values of the shared one."""
+        self.coupling.untie()
+        untied = self.settings.coupling.model_copy(update={"tied": False})
+        self.settings = self.settings.model_copy(update={"coupling": untied})
+
     @torch.no_grad()
     def initialize(self, seed: int) -> LanguageModel:
-        """Draw every parameter from (seed, its name), so that no module shifts another's draw.
-
-        Tables: normal with the coupling's std. Maps between widths and in the head's transform:
-        normal with std 1/sqrt(inputs), which keeps the scale of what passes. Body: normal with
-        the body's std, the last map of each branch by `branch`. Norm gains 1, shifts and biases 0.
-        """
-        for name, parameter in self.named_parameters():
-            std = self._std(name, parameter)
-            if std is None:
-                parameter.fill_(1.0 if self._is_gain(name) else 0.0)
-            else:
-                drawn = torch.empty(parameter.shape)
-                parameter.copy_(drawn.normal_(0.0, std, generator=generator_of(seed, name)))
-        return self
-
-    def _is_gain(self, name: str) -> bool:
-        module, _, leaf = name.rpartition(".")
-        norm = isinstance(self.get_submodule(module), nn.LayerNorm | nn.RMSNorm)
-        return norm and leaf == "weight"
-
-    def _std(self, name: str, parameter: Tensor) -> float | None:
+        """Give every parameter its initial value (`tiebench.model.initialization`)."""
         coupling, body = self.settings.coupling, self.settings.body
-        if parameter.dim() < 2:
-            return None
-        if name.endswith("table"):
-            return body.std if name.startswith("body") else coupling.std
-        if name.startswith("coupling"):
-            return 1 / math.sqrt(parameter.shape[1])
-        if name.endswith(("attention.output.weight", "feedforward.down.weight")):
-            depth = 1 / math.sqrt(2 * body.layers)
-            return (
-                body.std * {"standard": 1.0, "inverse_sqrt_depth": depth, "zero": 0.0}[body.branch]
-            )
-        return body.std
+        for name, parameter in self.named_parameters():
+            parameter.copy_(initial(name, parameter.shape, coupling, body, seed))
+        if coupling.shared_initialization:
+            self.coupling.untied_output_table.copy_(self.coupling.input_table)
+        return self
 
     def parameter_counts(self) -> dict[str, int]:
         """Unique parameters by part; `fine_tuning` leaves out what only the head needs.
@@ -138,7 +129,7 @@ def _part_of(name: str) -> str:
         return "positions"
     if name.startswith("body."):
         return "body"
-    if name.startswith("coupling.input_map"):
+    if name.startswith(("coupling.input_map", "coupling.input_operations")):
         return "maps"
     return {
         "coupling.input_table": "input_table",

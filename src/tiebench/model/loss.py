@@ -71,7 +71,7 @@ def summed_cross_entropy(
         bias: `[vocabulary]` or None.
         targets: `[n]` ids.
     """
-    return _LinearCrossEntropy.apply(states, table, bias, targets, _rows(table))[0]
+    return _LinearCrossEntropy.apply(states, table, bias, targets, chunk_rows(table))[0]
 
 
 @torch.no_grad()
@@ -84,9 +84,10 @@ def cross_entropy_outcomes(
         table.detach(),
         None if bias is None else bias.detach(),
         targets,
-        _rows(table),
+        chunk_rows(table),
     )
 
 
-def _rows(table: Tensor) -> int:
+def chunk_rows(table: Tensor) -> int:
+    """Positions whose logits over a table `[vocabulary, width]` are held at a time."""
     return max(1, CHUNK_ELEMENTS // len(table))

@@ -1,101 +1,28 @@
-"""Settings of a model: the coupling (tables, maps, head) and the body."""
+"""Settings of a model: the body, and the runs that put a coupling on it."""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from tiebench.errors import SettingsError
+from tiebench.model.coupling_settings import Activation as Activation
+from tiebench.model.coupling_settings import ChannelShuffle as ChannelShuffle
+from tiebench.model.coupling_settings import CouplingSettings as CouplingSettings
+from tiebench.model.coupling_settings import HalfSwap as HalfSwap
+from tiebench.model.coupling_settings import Linear as Linear
+from tiebench.model.coupling_settings import LowRankAddition as LowRankAddition
+from tiebench.model.coupling_settings import LowRankMultiplication as LowRankMultiplication
+from tiebench.model.coupling_settings import Norm as Norm
+from tiebench.model.coupling_settings import Operation as Operation
+from tiebench.model.coupling_settings import Shift as Shift
+from tiebench.model.coupling_settings import TableOperation as TableOperation
+from tiebench.model.coupling_settings import transform_width as transform_width
 from tiebench.schema import Settings
 
 Positive = Annotated[int, Field(gt=0)]
-
-
-class Linear(Settings):
-    """An affine map of the head transform."""
-
-    kind: Literal["linear"]
-    width: Positive | None = None
-    """Output width; null takes the output table's width."""
-    bias: bool = True
-
-
-class Activation(Settings):
-    """A pointwise non-linearity of the head transform."""
-
-    kind: Literal["gelu", "relu", "tanh", "silu"]
-
-
-class Norm(Settings):
-    """A normalization of the head transform, with a trained gain (and shift for layer norm)."""
-
-    kind: Literal["layer_norm", "rms_norm"]
-    epsilon: Annotated[float, Field(gt=0)] = 1e-12
-
-
-Operation = Annotated[Linear | Activation | Norm, Field(discriminator="kind")]
-
-
-def transform_width(transform: list[Operation], width: int, output_width: int) -> int:
-    """The width at which a transform ends that starts at `width`."""
-    for operation in transform:
-        if isinstance(operation, Linear):
-            width = operation.width or output_width
-    return width
-
-
-class CouplingSettings(Settings):
-    """How the input and output tables relate, and what stands between them and the body."""
-
-    option: str
-    """Name of the file in conf/coupling/ that this came from."""
-    tied: bool
-    """One table for both ends."""
-    input_width: Positive | None = None
-    """Width of the input table; null is the body's. Another width adds a linear map to the body."""
-    output_width: Positive | None = None
-    """Width of the output table; null is the body's. Another width needs a linear operation."""
-    transform: list[Operation] = []
-    """What is applied to the body's last state before the product with the output table."""
-    bias: bool = True
-    """A bias per vocabulary entry on the logits."""
-    std: Annotated[float, Field(gt=0)] = 0.02
-    """Standard deviation of the normal initialization of the tables."""
-
-    @model_validator(mode="after")
-    def _check(self) -> CouplingSettings:
-        for first, second in pairwise(self.transform):
-            if type(first) is type(second):
-                raise ValueError(f"another kind of operation between {first.kind}, {second.kind}")
-        return self
-
-    def widths(self, body: int) -> tuple[int, int]:
-        """Widths of the input and the output table on a body of width `body`.
-
-        Raises:
-            SettingsError: unequal widths when tied, or a transform that does not lead from the
-                body's width to the output table's.
-        """
-        widths = self.input_width or body, self.output_width or body
-        if self.tied and widths[0] != widths[1]:
-            raise SettingsError(
-                "coupling.output_width",
-                found=f"{widths[1]} beside an input table of width {widths[0]}",
-                expected="equal widths when tied: tables of unequal width cannot be one matrix",
-                mend="give both the same width, or set tied to false",
-            )
-        reached = transform_width(self.transform, body, widths[1])
-        if reached != widths[1]:
-            raise SettingsError(
-                "coupling.transform",
-                found=f"a transform that leads from the body's width {body} to {reached}",
-                expected=f"one that ends at the output table's width, {widths[1]}",
-                mend="add {kind: linear} to the transform, or make output_width null",
-            )
-        return widths
 
 
 class RotaryScaling(Settings):
@@ -155,9 +82,10 @@ class BodySettings(Settings):
     """Biases in the attention and feed-forward maps."""
     std: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the normal initialization of the maps and learned positions."""
-    branch: Literal["standard", "inverse_sqrt_depth", "zero"] = "standard"
+    branch: Literal["standard", "inverse_sqrt_depth", "zero", "deep_norm"] = "standard"
     """Initialization of the last map of every residual branch: as the others; divided by
-    sqrt(2 layers) (Radford et al. 2019, section 2.3); zero."""
+    sqrt(2 layers) (Radford et al. 2019, section 2.3); zero. `deep_norm` (Wang et al. 2022, section
+    3) is for the post-norm: norm(alpha x + branch(x)), with maps by Xavier's rule (`deep_norm`)."""
 
     @model_validator(mode="after")
     def _check(self) -> BodySettings:
@@ -188,7 +116,21 @@ class BodySettings(Settings):
             self._check_rotary(self.width // self.heads)
         if self.positions == "sinusoidal" and self.embedding_width == "body" and self.width % 2:
             raise ValueError("an even width with sinusoidal positions")
+        if self.branch == "deep_norm":
+            self._check_deep_norm()
         return self
+
+    def _check_deep_norm(self) -> None:
+        if self.norm_placement == "pre":
+            raise ValueError("norm_placement post with branch deep_norm, which scales its residual")
+        default = type(self).model_fields["std"].default
+        if self.positions != "learned" and self.std != default:
+            raise ValueError("no std with branch deep_norm, whose maps start by Xavier's rule")
+
+    def deep_norm(self) -> tuple[float, float]:
+        """Alpha, the factor of the residual, and beta, the gain of value, output and feed-forward
+        maps at the start, of an encoder or a decoder alone (Wang et al. 2022, figure 2)."""
+        return (2 * self.layers) ** 0.25, (8 * self.layers) ** -0.25
 
     def _check_rotary(self, head: int) -> None:
         if head % 2:
@@ -250,6 +192,8 @@ class RunSettings(Settings):
     coupling: CouplingSettings
     body: dict[str, Any] = {}
     """Keys of the family's body that this run replaces (`layers: 4`)."""
+    training: dict[str, Any] = {}
+    """Keys of the family's training that this run replaces (`tie_penalty: 0.1`)."""
     trained: bool = True
     """False: the untrained control, saved as initialized."""
 

@@ -82,9 +82,11 @@ def tables(results: Results, corpus: str) -> Iterator[Table]:
         ("train", "words", "training words", 0, 1.0),
         ("train", "tokens", "training tokens", 0, 1.0),
         ("train", "bytes_per_token", "bytes per token", 2, 1.0),
+        ("train", "unknown_share", "unknown words in training (%)", 2, 100.0),
         ("train", "repeated_token_share", "tokens equal to the one before (%)", 3, 100.0),
         ("valid", "strings", "validation strings", 0, 1.0),
         ("valid", "tokens", "validation tokens", 0, 1.0),
+        ("valid", "unknown_share", "unknown words in validation (%)", 2, 100.0),
     ]
     rows = [
         [label, *(number(held[part, metric].get(code, ""), digits, scale) for code in languages)]

@@ -111,8 +111,14 @@ def findings(results: Results, family: str) -> list[str]:
 
 
 def shared_rate(results: Results, trained: list[Row]) -> str:
-    """What one learning rate for all couplings means for their differences."""
-    rate = trained[0]["learning_rate"]
+    """What the learning rates mean for the differences between couplings."""
+    rates = sorted({row["learning_rate"] for row in trained}, key=float)
+    if len(rates) > 1:
+        return (
+            f"The runs have learning rates of their own, {rates[0]} to {rates[-1]}. At this "
+            "budget, differences in loss compare how fast the couplings learn, each under its rate."
+        )
+    rate = rates[0]
     return (
         f"One learning rate, {rate}, served all couplings. At this budget, differences in loss "
         "compare how fast the couplings learn under that rate."
@@ -121,7 +127,7 @@ def shared_rate(results: Results, trained: list[Row]) -> str:
 
 def losses(results: Results, family: str) -> Table:
     """Validation loss and accuracy of every run, and the difference from the baseline."""
-    causal = results.runs(family)[0]["objective"] == "causal"
+    measured = results.summary(family, results.runs(family)[0]["run"], "bits_per_byte")
     rows = []
     for run in (row["run"] for row in results.all_runs(family)):
         loss = results.summary(family, run, "loss")
@@ -136,11 +142,11 @@ def losses(results: Results, family: str) -> Table:
                 number(loss["detectable"], 3),
                 percent(accuracy),
                 difference(accuracy, 1, 100),
-                *([with_interval(bits, 3)] if causal and bits else []),
+                *([with_interval(bits, 3)] if bits else []),
             ]
         )
     header = ["run", "loss (nats)", "minus baseline", "smallest detectable", "accuracy (%)",
-              "minus baseline (points)", *(["bits per byte"] if causal else [])]  # fmt: skip
+              "minus baseline (points)", *(["bits per byte"] if measured else [])]  # fmt: skip
     caption = (
         "Validation loss and accuracy at the fixed predictions that all runs share; "
         f"{over(results, family, matched=True)}. {paired_by_seed(results, family)}{CUT}"

@@ -21,7 +21,7 @@ REASONS = {
     "not_selected": "not among the sentences chosen for evaluation",
     "other_language": "kept in another language only",
     "reference": "a reference to another string",
-    "untranslated": "equal to the English (untranslated)",
+    "untranslated": "equal to the text of the first language (untranslated)",
     "ambiguous": "a text with several labels in one language",
     "equals_training": "a test string equal to one of training or development",
     "no_class": "a place in the software that no label covers",
@@ -82,7 +82,7 @@ def metric_name(metric: str) -> str:
     """A headline metric in words."""
     known = {
         "loss": "validation loss",
-        "accuracy": "masked-token accuracy",
+        "accuracy": "token accuracy",
         "transfer": "transfer, mean of the other languages",
         "transfer_excess": "transfer, excess over the surface baseline",
     }

@@ -229,7 +229,7 @@ def verdicts(results: Results, family: str) -> Table:
             "over metrics."
         )
     caption = (
-        f"Pairs of trained main runs, {_intervals(results, family)}; loss and masked "
+        f"Pairs of trained main runs, {_intervals(results, family)}; loss and token "
         f"accuracy are judged over seeds alone.{corrected} Different: "
         f"{'' if method == 'none' else 'corrected '}p below {1 - LEVEL:.2g} and any interval over "
         "sentences on the same side of zero. "

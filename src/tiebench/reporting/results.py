@@ -25,7 +25,17 @@ TABLES = (
     "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
     "probing_weights_summary", "probing_sentences", "transfer", "transfer_summary",
     "transfer_sentences", "transfer_cells", "label_baselines", "label_sets", "flattened", "pairs",
-    "views", "imported",
+    "domains", "domains_texts", "domains_curves", "domains_summary", "domains_pairs",
+    "alignment", "alignment_summary", "alignment_differences", "alignment_published",
+    "table_geometry", "table_geometry_summary", "logit_lens", "logit_lens_summary",
+    "views", "imported", "gradients", "gradients_summary",
+    "initial_loss", "initial_loss_curves", "initial_loss_moments",
+    "bigram", "bigram_summary", "bigram_curves", "bigram_pairs",
+    "bigram_runs", "bigram_rates", "bigram_objectives",
+    "word_forms", "word_forms_summary", "word_forms_lemmas", "word_forms_coverage", "form_choice",
+    "form_choice_summary", "form_choice_lemmas", "form_choice_pairs",
+    "sweeps", "sweep_points", "sweeps_summary", "sweep_choices", "stability", "regularization",
+    "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
 )  # fmt: skip
 
 

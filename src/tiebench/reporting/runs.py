@@ -55,12 +55,15 @@ def lead(results: Results, family: str) -> str:
         float(row["value"])
         for row in results.where("corpus", corpus=corpus, part="train", metric="tokens")
     )
+    share = float(trained[0]["data_share"])
+    said = _below_all(trained[0]["data_share"])
+    part = f"the first {said}% of " if said else ""
     who = "Each" if len(trained) == len(rows) else "Each trained run"
     if len(trained) == 1:
         who = "It" if len(rows) == 1 else "The trained run"
     return text + (
-        f"{who} saw {amount(seen)} tokens: on average {seen / size:.2g} passes over the "
-        f"{amount(size)} training tokens of {plain(corpus)}.{_decided(results, family)}"
+        f"{who} saw {amount(seen)} tokens: on average {seen / size / share:.2g} passes over "
+        f"{part}the {amount(size)} training tokens of {plain(corpus)}.{_decided(results, family)}"
     )
 
 
@@ -145,9 +148,14 @@ def runs(results: Results, family: str) -> Table:
     return Table(f"{family}_runs", caption, header, rows)
 
 
+def _below_all(share: str) -> str:
+    """A share in percent, or nothing where it is all of something."""
+    return number(share, 1, 100) if share and float(share) < 1 else ""
+
+
 ONLY_TRAINED = frozenset(
-    {"learning rate", "steps", "batch (windows x tokens)", "predicted (%)", "tokens",
-     "training FLOPs"}
+    {"learning rate", "share of the text (%)", "steps", "batch (windows x tokens)",
+     "predicted (%)", "tokens", "training FLOPs"}
 )  # fmt: skip
 """Columns that are empty for untrained runs."""
 
@@ -168,9 +176,12 @@ def _described(results: Results, family: str, row: Row) -> dict[str, str]:
         "output width": row["output_width"],
         "feed-forward width": whole(row["feedforward_width"]),
         "head before the table": row["head"],
+        "start of the tables": row["tables"],
         "layers": row["layers"],
         "seeds": str(len(row["seeds"].split())),
         "learning rate": row["learning_rate"],
+        "differs in training": row["replaced"],
+        "share of the text (%)": _below_all(row["data_share"]),
         "steps": whole(row["steps"]) if trained else "",
         "batch (windows x tokens)": f"{row['batch_size']} x {row['sequence_length']}"
         if trained

@@ -7,17 +7,26 @@ from collections.abc import Iterator
 from tiebench.reporting import (
     accounts,
     against_loss,
+    alignment,
+    bigram,
     comparisons,
     corpora,
+    domains,
+    gradients,
     imported,
+    initial_loss,
     language_modeling,
     pairs,
     probing,
+    remedies,
     retrieval,
     runs,
+    sweeps,
     transfer,
     views,
+    word_forms,
 )
+from tiebench.reporting.naming import plain
 from tiebench.reporting.parts import Section, Table
 from tiebench.reporting.results import Results
 
@@ -29,8 +38,12 @@ def sections(results: Results) -> Iterator[Section]:
         for table in ("retrieval", "probing", "transfer", "views", "pairs")
     )
     for family in results.families:
-        title = "" if len(results.families) == 1 else f", {family}"
+        title = "" if len(results.families) == 1 else f", {plain(family)}"
         yield language_modeling.section(results, family, title)
+        if any(results.where("remedies_runs", family=family)):
+            yield remedies.section(results, family, title)
+        if family in gradients.families(results):
+            yield gradients.section(results, family, title)
         if family in searched:
             yield retrieval.section(results, family, title)
         if family in probed:
@@ -43,11 +56,23 @@ def sections(results: Results) -> Iterator[Section]:
             yield pairs.section(results, family, title)
         if results.trained(family) and family in searched | probed | moved:
             yield against_loss.section(results, family, title)
+        if any(results.where("logit_lens", family=family)):
+            yield alignment.section(results, family, title)
         if any(results.where("published", family=family)):
             yield comparisons.section(results, family, title)
         yield runs.section(results, family, title)
+    if results["sweeps"]:
+        yield sweeps.section(results)
+    if results["domains"]:
+        yield domains.section(results)
     if results["imported"]:
         yield imported.section(results)
+    if results["initial_loss"]:
+        yield initial_loss.section(results)
+    if results["bigram"]:
+        yield bigram.section(results)
+    if results["word_forms"]:
+        yield word_forms.section(results)
     yield accounts.savings_section(results)
     yield accounts.rembert_section(results)
     for corpus in dict.fromkeys(row["corpus"] for row in results["corpus"]):

@@ -36,6 +36,14 @@ class Batch:
     targets: np.ndarray
 
 
+def used_tokens(
+    tokens: Mapping[str, np.ndarray], training: TrainingSettings
+) -> dict[str, np.ndarray]:
+    """The part of each language's training tokens that is trained on: the first `data_share`."""
+    share = training.data_share
+    return {language: ids[: round(share * len(ids))] for language, ids in tokens.items()}
+
+
 class Schedule:
     """The windows of every step.
 
@@ -45,12 +53,12 @@ class Schedule:
 
     Args:
         tokens: ids by language.
-        training: steps, batch size, sequence length, exponent, objective.
+        training: steps, batch size, sequence length, share of the data, exponent, objective.
         vocabulary: entries of the tokenizer, for random replacements.
         seed: the run's seed.
 
     Raises:
-        DataError: a language has less text than two windows.
+        DataError: what is used of a language is less than two windows.
     """
 
     def __init__(
@@ -60,10 +68,11 @@ class Schedule:
         vocabulary: int,
         seed: int,
     ) -> None:
-        self.tokens, self.training, self.vocabulary, self.seed = tokens, training, vocabulary, seed
+        self.tokens = used_tokens(tokens, training)
+        self.training, self.vocabulary, self.seed = training, vocabulary, seed
         self.content = training.sequence_length - 1
         self.languages = sorted(tokens)
-        sizes = np.array([len(tokens[language]) for language in self.languages], dtype=float)
+        sizes = np.array([len(self.tokens[language]) for language in self.languages], dtype=float)
         shares = sizes**training.sampling_exponent
         rng = np.random.default_rng([seed, 0])
         shape = (training.steps, training.batch_size)
@@ -80,7 +89,8 @@ class Schedule:
                 f"training text of {language}",
                 found=f"{len(self.tokens[language])} tokens",
                 expected=f"at least {2 * self.content}, two windows of training.sequence_length",
-                mend="shorten training.sequence_length, or take a larger corpus",
+                mend="shorten training.sequence_length, raise training.data_share, or take a "
+                "larger corpus",
             )
         passes = []
         for _ in range(-(-count // windows)):

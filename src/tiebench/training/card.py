@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiebench.model.words import head_words, table_words
 from tiebench.settings import FamilySettings, Params
 
 
@@ -15,9 +16,14 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
         group.body_of(run),
         params.corpora[group.corpus],
     )
-    training, counts, validation = group.training, metrics["parameters"], metrics["validation"]
+    training, counts, validation = (
+        group.training_of(run),
+        metrics["parameters"],
+        metrics["validation"],
+    )
     tables = "one table for both ends" if coupling.tied else "two tables"
-    transform = ", ".join(operation.kind for operation in coupling.transform) or "none"
+    if metrics["steps"] and training.untie_after is not None:
+        tables += f", two after {training.untie_after:.0%} of the updates"
     how = (
         f"{metrics['steps']:,} updates of {training.batch_size} windows of "
         f"{training.sequence_length} tokens ({metrics['tokens']:,} tokens), AdamW, peak learning "
@@ -28,7 +34,8 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
     widths = (coupling.input_width or body.width, coupling.output_width or body.width)
     rows = {
         "coupling": f"{coupling.option}: {tables}, input width {widths[0]}, "
-        f"output width {widths[1]}, head transform {transform}",
+        f"output width {widths[1]}, head {head_words(coupling, body.width)}; "
+        f"{table_words(coupling, body.width, metrics['vocabulary'])}",
         "body": f"{body.option}: {body.kind}, {body.layers} layers, width {body.width}, "
         f"feed-forward width {body.feedforward_width}",
         "objective": training.objective,
@@ -43,6 +50,9 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
         f"before training {validation['initial_loss']:.4f})",
         "accuracy": f"{validation['accuracy']:.4f}",
     }
+    if group.all_runs[run].training:
+        replaced = group.all_runs[run].training.items()
+        rows["other than its family"] = ", ".join(f"{key} {value}" for key, value in replaced)
     if validation["bits_per_byte"] is not None:
         rows["bits per byte"] = f"{validation['bits_per_byte']:.4f}"
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())

@@ -15,7 +15,8 @@ from tiebench.model.lm import LanguageModel
 from tiebench.model.tensors import save_tensors
 from tiebench.paths import SCRATCH
 
-MOMENTS = ("exp_avg", "exp_avg_sq")
+STATE = ("exp_avg", "exp_avg_sq", "step")
+"""What AdamW holds of a parameter that it has updated: the moments, and how often."""
 
 
 def scratch_folder(cell: str, key: str) -> Path:
@@ -41,7 +42,7 @@ def save_checkpoint(
     step: int,
     record: dict[str, Any],
 ) -> None:
-    """Write weights, moments, `step` (updates done) and `record` as one file, atomically.
+    """Write weights, the optimizer's state, `step` (updates done) and `record` as one file.
 
     Raises:
         WriteError: no room, or no permission; the checkpoint before is kept.
@@ -49,10 +50,19 @@ def save_checkpoint(
     tensors = {}
     for name, parameter in model.named_parameters():
         tensors[f"weight/{name}"] = parameter.detach().cpu()
-        for moment in MOMENTS:
-            tensors[f"{moment}/{name}"] = optimizer.state[parameter][moment].cpu()
+        for part, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"{part}/{name}"] = value.cpu()
     metadata = {"step": str(step), "record": json.dumps(record)}
     save_tensors(folder / "checkpoint.safetensors", tensors, metadata)
+
+
+def read_step(folder: Path) -> int:
+    """Updates done at the checkpoint in a folder; 0 without one, or with a damaged one."""
+    try:
+        with safe_open(folder / "checkpoint.safetensors", framework="pt") as file:
+            return int(file.metadata()["step"])
+    except (OSError, SafetensorError, TypeError, KeyError, ValueError):
+        return 0
 
 
 def load_checkpoint(
@@ -71,12 +81,14 @@ def load_checkpoint(
             metadata = file.metadata()
             step, record = int(metadata["step"]), json.loads(metadata["record"])
             with torch.no_grad():
+                updated = {x.partition("/")[2] for x in file.keys() if x.startswith("step/")}  # noqa: SIM118
                 for name, parameter in model.named_parameters():
                     parameter.copy_(file.get_tensor(f"weight/{name}"))
-                    state = optimizer.state[parameter]
-                    state["step"] = torch.tensor(float(step), device=parameter.device)
-                    for moment in MOMENTS:
-                        state[moment] = file.get_tensor(f"{moment}/{name}").to(parameter.device)
+                    if name in updated:
+                        optimizer.state[parameter] = {
+                            part: file.get_tensor(f"{part}/{name}").to(parameter.device)
+                            for part in STATE
+                        }
     except (SafetensorError, TypeError, KeyError, ValueError, RuntimeError) as error:
         raise TrainingError(
             path,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tiebench.model.settings import BodySettings, CouplingSettings, Linear
+from collections.abc import Sequence
+
+from tiebench.model.settings import BodySettings, CouplingSettings, Linear, TableOperation
 from tiebench.training.settings import TrainingSettings
 
 
@@ -12,7 +14,9 @@ def training_flops(
     """Operations of a whole run: matrix products forward, and twice that backward.
 
     The head counts at predicted positions only, since logits exist only there; tying saves none
-    of it. Lookups, norms, softmax and the optimizer are left out.
+    of it. Operations on the input side's table count at every token, those on the output side's
+    over the vocabulary, once an update. A frozen map has no gradient of its own. Lookups, norms,
+    softmax and the optimizer are left out.
     """
     width, layers = body.width, body.layers
     feedforward = body.feedforward_width * width * (3 if body.feedforward == "swiglu" else 2)
@@ -22,11 +26,25 @@ def training_flops(
     per_token = layers * (attention + feedforward)
     if input_width != width:
         per_token += input_width * width
-    per_prediction, reached = vocabulary * output_width, width
+    per_prediction, reached = float(vocabulary * output_width), width
     for operation in coupling.transform:
         if isinstance(operation, Linear):
-            per_prediction += reached * (operation.width or output_width)
+            linear = reached * (operation.width or output_width)
+            per_prediction += linear if operation.trained else linear * 2 / 3
             reached = operation.width or output_width
+    per_token += _per_row(coupling.input_operations, input_width)
+    per_update: float = vocabulary * _per_row(coupling.output_operations, output_width)
+    if training.augmented is not None:  # the logits again, and products of the targets' rows
+        per_prediction += vocabulary * (output_width + input_width / 3)
+        made_for_it = vocabulary * _per_row(coupling.input_operations, input_width) / 3
+        per_update += per_update + made_for_it
     tokens = training.steps * training.batch_size * training.sequence_length
     share = training.masking.probability if training.masking else 1.0
-    return 6.0 * tokens * (per_token + share * per_prediction)
+    per_run = 6.0 * training.steps * per_update
+    return 6.0 * tokens * (per_token + share * per_prediction) + per_run
+
+
+def _per_row(operations: Sequence[TableOperation], width: int) -> int:
+    """Products that operations on a table need for one of its rows."""
+    factors = {"low_rank_addition": 1, "low_rank_multiplication": 2, "shift": 0}
+    return sum(factors[x.kind] * getattr(x, "rank", 0) * width for x in operations)

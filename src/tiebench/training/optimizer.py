@@ -30,16 +30,30 @@ def make_optimizer(model: LanguageModel, training: TrainingSettings) -> torch.op
 
 
 def group_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """Up to three groups: vocabulary tables, matrices, the rest (positions, biases, norms).
+    """Up to three groups of what is trained: vocabulary tables, matrices, the rest (positions,
+    biases, norms).
 
     Only matrices should decay: a decayed table would move rows that no batch has touched.
     """
     groups: dict[str, list[nn.Parameter]] = {"tables": [], "matrices": [], "rest": []}
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         table = name.startswith("coupling.") and name.endswith("table")
         matrix = parameter.dim() == 2 and not name.endswith("table")
         groups["tables" if table else "matrices" if matrix else "rest"].append(parameter)
     return {kind: parameters for kind, parameters in groups.items() if parameters}
+
+
+def untie(model: LanguageModel, optimizer: torch.optim.Optimizer) -> None:
+    """Make two tables of the shared one, each with its values and a copy of its state."""
+    shared = model.coupling.input_table
+    model.untie()
+    own = model.coupling.output_table
+    group = next(x for x in optimizer.param_groups if any(p is shared for p in x["params"]))
+    group["params"].append(own)
+    state = optimizer.state[shared]
+    optimizer.state[own] = {key: value.clone() for key, value in state.items()}
 
 
 def learning_rate(training: TrainingSettings, step: int) -> float:

@@ -83,7 +83,7 @@ class Team:
         """
         if self.size == 1:
             return loss
-        parameters = list(model.parameters())
+        parameters = [p for p in model.parameters() if p.requires_grad]
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         flat = torch.cat([*(part.reshape(-1) for part in parts), loss.detach().reshape(1)])
         _exchange(flat, dist.ReduceOp.SUM)
@@ -110,6 +110,10 @@ class Team:
                 expected="the same in all",
                 mend="start all in one folder, on one file system",
             )
+
+
+ALONE = Team()
+"""One process, on the CPU."""
 
 
 def here() -> Team:

@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tiebench.model.settings import BodySettings, MatchedRunSettings, RunSettings
+from tiebench.errors import SettingsError
+from tiebench.model.settings import (
+    BodySettings,
+    CouplingSettings,
+    Linear,
+    MatchedRunSettings,
+    RunSettings,
+)
 from tiebench.schema import Name, Settings, validate
 
 Positive = Annotated[int, Field(gt=0)]
@@ -27,6 +34,32 @@ class MaskingSettings(Settings):
     def _check(self) -> MaskingSettings:
         if self.mask_share + self.random_share > 1:
             raise ValueError("mask_share + random_share of at most 1")
+        return self
+
+
+class AugmentedSettings(Settings):
+    """The augmented loss (Inan et al. 2017, section 3): the divergence of the prediction from
+    targets softened by the similarity of the input table's rows."""
+
+    weight: Annotated[float, Field(gt=0)]
+    """Multiplies the augmented loss, which is added to the cross-entropy."""
+    temperature: Annotated[float, Field(gt=0)]
+    """Divides the logits of both distributions."""
+
+
+class InstrumentSettings(Settings):
+    """What is measured of the gradients of the vocabulary tables on the way (no result changes)."""
+
+    every: Positive
+    """Updates between measurements on the batch of the next update."""
+    large_batches: Annotated[int, Field(ge=0)] = 0
+    """Batches of the schedule that together make a large one, measured before the first update and
+    after each quarter of the steps; 0 for none."""
+
+    @model_validator(mode="after")
+    def _check(self) -> InstrumentSettings:
+        if self.large_batches == 1:
+            raise ValueError("large_batches of 2 or more, or 0 for none")
         return self
 
 
@@ -60,6 +93,22 @@ class TrainingSettings(Settings):
     epsilon: Annotated[float, Field(gt=0)] = 1e-6
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """Largest global gradient norm; null for none."""
+    data_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of each language's training tokens that is used, from the start of the file."""
+    input_gradient_scale: Annotated[float, Field(ge=0)] = 1.0
+    """Multiplies the gradient that a shared table gets from the input side; 0 stops it."""
+    output_gradient_scale: Annotated[float, Field(ge=0)] = 1.0
+    """The same for the output side."""
+    untie_after: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """After this share of the steps a shared table becomes two, each with its values and a copy
+    of the optimizer's state."""
+    tie_penalty: Annotated[float, Field(ge=0)] = 0.0
+    """Adds this times |E - W|^2, the squared Frobenius distance of two tables, to the loss."""
+    projection_penalty: Annotated[float, Field(ge=0)] = 0.0
+    """Adds this times the squared Frobenius norm of the transform's linear maps to the loss (Press
+    & Wolf 2017, section 3.2)."""
+    augmented: AugmentedSettings | None = None
+    instruments: InstrumentSettings | None = None
     log_every: Positive = 10
     """Steps between rows of history.csv."""
     validate_every: Positive
@@ -78,6 +127,51 @@ class TrainingSettings(Settings):
         if self.warmup_steps >= self.steps:
             raise ValueError(f"warmup_steps below steps ({self.warmup_steps} against {self.steps})")
         return self
+
+
+PER_RUN = frozenset(
+    {
+        "learning_rate", "table_learning_rate", "warmup_steps", "decay", "weight_decay", "betas",
+        "epsilon", "clip", "input_gradient_scale", "output_gradient_scale", "untie_after",
+        "tie_penalty", "projection_penalty", "augmented",
+    }
+)  # fmt: skip
+"""What a run may replace of its family's training: all runs of a seed see the same batches."""
+
+
+def check_coupled(training: TrainingSettings, coupling: CouplingSettings, body_width: int) -> None:
+    """Check that what a run's training does to its tables does something.
+
+    Raises:
+        SettingsError: the field of the training that does nothing with this coupling.
+    """
+    if training.input_gradient_scale == training.output_gradient_scale == 0 and coupling.tied:
+        _refuse(
+            "input_gradient_scale", "0 beside output_gradient_scale 0", "a table that is trained"
+        )
+    for side in ("input_gradient_scale", "output_gradient_scale", "untie_after"):
+        value = getattr(training, side)
+        if not coupling.tied and value != TrainingSettings.model_fields[side].default:
+            _refuse(side, f"{value} with two tables", "a coupling with tied true")
+    widths = coupling.widths(body_width)
+    if training.tie_penalty and (coupling.tied or widths[0] != widths[1]):
+        what = "one table" if coupling.tied else f"tables of widths {widths[0]} and {widths[1]}"
+        _refuse("tie_penalty", f"{training.tie_penalty} with {what}", "two tables of equal width")
+    linear = [x for x in coupling.transform if isinstance(x, Linear) and x.trained]
+    if training.projection_penalty and not linear:
+        _refuse(
+            "projection_penalty", f"{training.projection_penalty} without a trained linear map",
+            "a transform with one",
+        )  # fmt: skip
+
+
+def _refuse(field: str, found: str, expected: str) -> None:
+    raise SettingsError(
+        f"training.{field}",
+        found=found,
+        expected=expected,
+        mend="leave it out, or take another coupling",
+    )
 
 
 Seeds = list[Annotated[int, Field(ge=0)]]
@@ -147,3 +241,50 @@ class FamilySettings(Settings):
         """
         replaced = {**self.body.model_dump(), **self.all_runs[run].body}
         return validate(BodySettings, replaced, f"runs.{run}.body")
+
+    def final_coupling(self, run: str) -> CouplingSettings:
+        """The coupling of a run's saved model: with two tables where training untied them."""
+        held = self.all_runs[run]
+        untied = held.trained and self.training_of(run).untie_after is not None
+        return held.coupling.model_copy(update={"tied": False}) if untied else held.coupling
+
+    def training_of(self, run: str) -> TrainingSettings:
+        """The training of a run: the family's, with the run's replacements.
+
+        Raises:
+            SettingsError: the replacements are unknown, not a run's to make, or impossible
+                together.
+        """
+        replacements = self.all_runs[run].training
+        others = sorted(set(replacements) - PER_RUN)
+        if others:
+            raise SettingsError(
+                f"runs.{run}.training.{others[0]}",
+                found=f"{replacements[others[0]]!r}",
+                expected=f"replacements of {', '.join(sorted(PER_RUN))}: all runs of a family see "
+                "the same batches",
+                mend="set it for the family",
+            )
+        replaced = {**self.training.model_dump(), **replacements}
+        return validate(TrainingSettings, replaced, f"runs.{run}.training")
+
+    def check_training(self, run: str, body_width: int) -> None:
+        """Check that a run's training is possible, and does something with its coupling.
+
+        Raises:
+            SettingsError: as `training_of` and `check_coupled`, or replacements where nothing is
+                trained.
+        """
+        held, training = self.all_runs[run], self.training_of(run)
+        if held.trained:
+            try:
+                check_coupled(training, held.coupling, body_width)
+            except SettingsError as error:
+                raise error.below(f"runs.{run}") from None
+        elif held.training:
+            raise SettingsError(
+                f"runs.{run}.training",
+                found=f"{', '.join(held.training)} with trained false",
+                expected="nothing",
+                mend="leave it out, or train the run",
+            )

@@ -54,7 +54,7 @@ def unigram_counts(
 def summarize(
     held: Mapping[str, Mapping[str, np.ndarray]],
     unigram: Mapping[str, np.ndarray],
-    byte_lengths: np.ndarray,
+    byte_lengths: np.ndarray | None,
     causal: bool,
 ) -> dict[str, Any]:
     """The `validation` part of metrics.json.
@@ -65,8 +65,8 @@ def summarize(
     Args:
         held: from `outcomes`.
         unigram: from `unigram_counts`.
-        byte_lengths: `[vocabulary]` bytes of each token.
-        causal: bits per byte is defined (every token is predicted once).
+        byte_lengths: `[vocabulary]` bytes of each token; None where these are not known.
+        causal: bits per byte is defined (every token is predicted once), if `byte_lengths` are.
     """
     everything = {
         k: np.concatenate([part[k] for part in held.values()])
@@ -81,14 +81,15 @@ def summarize(
     for low, high in zip(BIN_EDGES, (*BIN_EDGES[1:], None), strict=True):
         inside = (seen >= low) & (seen < high if high else True)
         if inside.any():
-            bins.append({"bin": _bin_name(low, high), **_means(everything, inside)})
-    bytes_predicted = int(byte_lengths[everything["target"]].sum())
+            bins.append({"bin": bin_name(low, high), **_means(everything, inside)})
+    bits_per_byte = None
+    if causal and byte_lengths is not None:
+        bytes_predicted = int(byte_lengths[everything["target"]].sum())
+        bits_per_byte = float(everything["loss"].sum() / math.log(2) / bytes_predicted)
     return {
         **_means(everything),
         "unigram_loss": float(np.concatenate(unigram_losses).mean()),
-        "bits_per_byte": float(everything["loss"].sum() / math.log(2) / bytes_predicted)
-        if causal
-        else None,
+        "bits_per_byte": bits_per_byte,
         "by_language": {language: _means(part) for language, part in held.items()},
         "by_frequency": bins,
     }
@@ -101,7 +102,8 @@ def _means(part: Mapping[str, np.ndarray], inside: Any = slice(None)) -> dict[st
     }  # fmt: skip
 
 
-def _bin_name(low: int, high: int | None) -> str:
+def bin_name(low: int, high: int | None) -> str:
+    """The name of the bin of training counts from `low` to below `high`."""
     if high is None:
         return f"{low}+"
     return str(low) if high == low + 1 else f"{low}-{high - 1}"

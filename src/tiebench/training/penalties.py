@@ -1,0 +1,115 @@
+"""What training adds to the cross-entropy: penalties on tables and maps, the augmented loss.
+
+None of it is part of a recorded loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tiebench.model.lm import LanguageModel
+from tiebench.model.loss import chunk_rows
+from tiebench.training.settings import TrainingSettings
+
+
+def penalty(
+    model: LanguageModel, training: TrainingSettings, states: Tensor, targets: Tensor, count: int
+) -> Tensor | None:
+    """The share of these predictions in what is added to the mean loss of an update.
+
+    Args:
+        states: `[n, output_width]`, what the output matrix is applied to.
+        targets: `[n]` ids.
+        count: predictions of the update in all processes.
+
+    Returns:
+        A differentiable number; None where the training adds nothing.
+    """
+    parts = []
+    share, coupling = len(targets) / count, model.coupling
+    if training.tie_penalty:
+        distance = (coupling.input_table - coupling.output_table).square().sum()
+        parts.append(share * training.tie_penalty * distance)
+    if training.projection_penalty:
+        maps = [x.weight for x in coupling.transform if isinstance(x, nn.Linear)]
+        size = torch.stack([x.square().sum() for x in maps if x.requires_grad]).sum()
+        parts.append(share * training.projection_penalty * size)
+    if training.augmented is not None:
+        soft = training.augmented
+        with torch.no_grad():
+            similar = coupling.input_matrix()
+        divergence = summed_augmented_loss(
+            states, coupling.output_matrix(), coupling.bias, similar, targets, soft.temperature
+        )
+        parts.append(soft.weight / count * divergence)
+    return torch.stack(parts).sum() if parts else None
+
+
+ARRAYS = 5
+"""Of the size of a chunk's logits, held at the same time."""
+
+
+class _Augmented(torch.autograd.Function):
+    """Gradients are taken while the logits of a chunk are there, as in `tiebench.model.loss`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        table: Tensor,
+        bias: Tensor | None,
+        similar: Tensor,
+        targets: Tensor,
+        temperature: float,
+    ) -> Tensor:
+        total = states.new_zeros(())
+        grad_states, grad_table = torch.empty_like(states), torch.zeros_like(table)
+        grad_bias = None if bias is None else torch.zeros_like(bias)
+        rows = max(1, chunk_rows(table) // ARRAYS)
+        for start in range(0, len(states), rows):
+            span = slice(start, start + rows)
+            x = states[span]
+            logits = torch.mm(x, table.T) if bias is None else torch.addmm(bias, x, table.T)
+            predicted = logits.div_(temperature).log_softmax(dim=1)
+            wanted = (similar[targets[span]] @ similar.T).div_(temperature).log_softmax(dim=1)
+            share = wanted.exp()
+            total += torch.dot(share.flatten(), (wanted - predicted).flatten())
+            gradient = predicted.exp_().sub_(share).div_(temperature)
+            grad_states[span] = gradient @ table
+            grad_table.addmm_(gradient.T, x)
+            if grad_bias is not None:
+                grad_bias += gradient.sum(dim=0)
+        ctx.save_for_backward(grad_states, grad_table, grad_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        states, table, bias = ctx.saved_tensors
+        scaled = None if bias is None else bias * gradient
+        return states * gradient, table * gradient, scaled, None, None, None
+
+
+def summed_augmented_loss(
+    states: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    similar: Tensor,
+    targets: Tensor,
+    temperature: float,
+) -> Tensor:
+    """Sum of KL(y~ || y^) over `n` predictions (Inan et al. 2017, section 3), differentiable.
+
+    y^ is the prediction at the temperature; y~ the softmax, at the same temperature, of the inner
+    products of the target's row with all rows of `similar`, which is taken as constant.
+
+    Args:
+        states: `[n, output_width]`.
+        table: `[vocabulary, output_width]`.
+        bias: `[vocabulary]` or None.
+        similar: `[vocabulary, input_width]`.
+        targets: `[n]` ids.
+    """
+    return _Augmented.apply(states, table, bias, similar, targets, temperature)

@@ -1,0 +1,96 @@
+"""What is added to the loss equals its formula, in value and in gradient, whatever the chunk."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tiebench.model import loss
+from tiebench.model.lm import LanguageModel
+from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.training.penalties import penalty, summed_augmented_loss
+from tiebench.training.settings import TrainingSettings
+
+BODY = BodySettings(option="t", kind="identity", width=6)
+TRAINING = dict(
+    objective="causal", steps=100, batch_size=2, sequence_length=8, sampling_exponent=0.5,
+    learning_rate=0.1, warmup_steps=10, validate_every=10, validation_windows=4,
+)  # fmt: skip
+LINEAR = {"kind": "linear", "initialization": "orthogonal"}
+
+
+def added(coupling, share=1.0, **training):
+    """A model, its states and targets, and what is added for a share of the predictions."""
+    model = LanguageModel(CouplingSettings(option="t", **coupling), BODY, 20).initialize(0)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    states, targets = torch.randn(7, 6, requires_grad=True), torch.randint(20, (7,))
+    settings = TrainingSettings(**TRAINING, **training)
+    return model, states, targets, penalty(model, settings, states, targets, round(7 / share))
+
+
+def test_nothing_is_added_by_default():
+    assert added({"tied": True})[3] is None
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_distance_of_two_tables(share):
+    model, _, _, found = added({"tied": False}, share, tie_penalty=0.3)
+    first, second = model.coupling.input_table, model.coupling.output_table
+    expected = share * 0.3 * torch.linalg.matrix_norm(first - second) ** 2
+    torch.testing.assert_close(found, expected)
+    gradients = torch.autograd.grad(found, (first, second))
+    torch.testing.assert_close(gradients[0], share * 0.6 * (first - second))
+    torch.testing.assert_close(gradients[1], -gradients[0])
+
+
+def test_the_size_of_trained_maps_alone():
+    frozen = {**LINEAR, "bias": False, "trained": False}
+    coupling = {"tied": True, "transform": [LINEAR, {"kind": "gelu"}, frozen]}
+    model, _, _, found = added(coupling, projection_penalty=0.5)
+    first, _, last = model.coupling.transform
+    torch.testing.assert_close(found, 0.5 * torch.linalg.matrix_norm(first.weight) ** 2)
+    found.backward()
+    torch.testing.assert_close(first.weight.grad, first.weight)
+    assert first.bias.grad is None and last.weight.grad is None
+
+
+@pytest.mark.parametrize("elements", [1, 300, 10**6])
+@pytest.mark.parametrize("biased", [False, True])
+def test_the_augmented_loss(monkeypatch, elements, biased):
+    monkeypatch.setattr(loss, "CHUNK_ELEMENTS", elements)
+    torch.manual_seed(0)
+    states = torch.randn(11, 5, requires_grad=True)
+    table = torch.randn(20, 5, requires_grad=True)
+    similar = torch.randn(20, 3)
+    bias = torch.randn(20, requires_grad=True) if biased else None
+    targets = torch.randint(20, (11,))
+    leaves = [x for x in (states, table, bias) if x is not None]
+    ours = summed_augmented_loss(states, table, bias, similar, targets, 2.5)
+    predicted = F.log_softmax(F.linear(states, table, bias) / 2.5, dim=1)
+    wanted = F.softmax(similar[targets] @ similar.T / 2.5, dim=1)
+    peer = F.kl_div(predicted, wanted, reduction="sum")
+    torch.testing.assert_close(ours, peer)
+    for mine, theirs in zip(
+        torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * peer, leaves), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("operations", [[], [{"kind": "low_rank_addition", "rank": 2}]])
+def test_targets_are_those_of_the_input_side_and_constant(operations):
+    coupling = {"tied": True, "input_operations": operations}
+    soft = {"weight": 0.7, "temperature": 3.0}
+    model, states, targets, found = added(coupling, 0.5, augmented=soft)
+    similar = model.coupling.input_matrix().detach()
+    table, bias = model.coupling.output_table, model.coupling.bias
+    predicted = F.log_softmax(F.linear(states, table, bias) / 3.0, dim=1)
+    wanted = F.softmax(similar[targets] @ similar.T / 3.0, dim=1)
+    expected = 0.7 * F.kl_div(predicted, wanted, reduction="batchmean") / 2
+    torch.testing.assert_close(found, expected)
+    leaves = (states, table, bias)
+    for mine, theirs in zip(
+        torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=1e-5)
