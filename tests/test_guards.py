@@ -92,6 +92,8 @@ def overrides(group: str, option: str) -> list[str]:
         encoders = parse(compose(chosen, CONF)[0])["encoders"]
         chosen += [f"~encoders.matched.{run}" for run in encoders["matched"]]
         chosen += ["encoders.matched_seeds=[]"]
+        if encoders["body"]["kind"] == "identity":  # which has none of what the size sets
+            chosen += [f"encoders.body.{x}=0" for x in ("layers", "heads", "feedforward_width")]
         if encoders["body"]["causal"]:
             chosen += ["encoders.training.objective=causal", "encoders.training.masking=null"]
     return chosen

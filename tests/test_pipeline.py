@@ -40,7 +40,7 @@ FEW = (
 LEFT = (("tied", "untrained"), (0,))
 """The runs and seeds that FEW leaves."""
 WORDS = {f"pretrain_word_decoders@home_words-{run}-0" for run in ("tied", "untied")}
-BESIDE = {"prepare@home_words", *WORDS, "word_forms"}
+BESIDE = {"prepare@home_words", *WORDS, "word_forms", "bigram"}
 """Stages that no setting of the encoders or of their tasks reruns."""
 LAST = {"score", "report"}
 STAGES = sorted({x.stem for x in (ROOT / "stages").glob("*.py")} - NOT_DIGESTED - {"import_model"})
@@ -205,6 +205,7 @@ def test_metrics_and_plots_are_declared(copy: Tree) -> None:
         ("statistics.margins.loss=0.1", set(), set()),
         ("word_decoders.training.clip=0.5", WORDS, {"word_forms"}),
         ("word_forms.minimum=5", {"word_forms"}, set()),
+        ("bigram.updates=6", {"bigram"}, set()),
         ("corpora.home.valid_share=0.1", {"prepare@home"}, every(*DATA)),
     ],
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pytest
 
 from tiebench import plan
 from tiebench.plan import describe_plan, measure_rate, plan_cells
-from tiebench.settings import load_params
+from tiebench.settings import FamilySettings, families, load_params
 from tiebench.training.flops import training_flops
 
 
@@ -18,7 +19,9 @@ def test_without_a_lock_everything_runs(tree) -> None:
     cells = plan_cells()
     count = {stage: sum(x.stage == stage for x in cells) for stage in {x.stage for x in cells}}
     assert count == {
-        "prepare": 1, "labels": 2, "accounting": 1, "score": 1, "report": 1,
+        "prepare": 3, "labels": 2, "accounting": 1, "score": 1, "report": 1,
+        "pretrain_decoders": 3, "pretrain_word_decoders": 2, "sweeps": 4,
+        **dict.fromkeys(("initial_loss", "bigram", "tables", "domains", "word_forms"), 1),
         **{f"{task}_encoders": 10 for task in ("pretrain", "retrieval", "probing", "transfer")},
         **{f"{task}_encoders_matched": 2 for task in ("pretrain", "retrieval", "probing", "transfer")},
     }  # fmt: skip
@@ -38,23 +41,20 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     (tree.root / "dvc.lock").unlink(missing_ok=True)
     params = load_params()
     family = params.encoders
-    main, matched = (
-        len(seeds)
-        * sum(
-            training_flops(
-                x.coupling,
-                family.body_of(run),
-                params.corpora["home"].tokenizer.vocabulary,
-                family.training,
-            )
-            for run, x in runs.items()
-            if x.trained
+
+    def operations(group: FamilySettings, names: Iterable[str]) -> float:
+        vocabulary = params.corpora[group.corpus].tokenizer.vocabulary
+        return sum(
+            len(group.seeds_of(run))
+            * training_flops(held.coupling, group.body_of(run), vocabulary, group.training_of(run))
+            for run, held in group.all_runs.items()
+            if run in names and held.trained
         )
-        for runs, seeds in (
-            (family.runs, family.seeds),
-            (family.matched, family.matched_seeds),
-        )
-    )
+
+    main = operations(family, family.runs)
+    total = sum(operations(group, group.all_runs) for group in families(params).values())
+    assert params.bigram is not None
+    total += params.bigram.operations()
     folder = tree.root / "logs" / params.name / "pretrain"
     folder.mkdir(parents=True)
     for i, rate in enumerate([1e9, 2e9, 9e9]):
@@ -66,7 +66,7 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     cells = len(family.runs) * len(family.seeds)
     shown = plan._duration(main / 2e9)
     assert f"{cells} of {cells} cells, about {shown} (not run before)" in text
-    shown = plan._duration((main + matched) / 2e9)
+    shown = plan._duration(total / 2e9)
     assert "2.0 GFLOP/s" in text
     assert text.endswith(f"In all: about {shown}.")
 

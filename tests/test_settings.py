@@ -176,7 +176,7 @@ def test_an_exponent_written_by_hand_is_a_number(tmp_path) -> None:
 
 
 def test_families_are_found_by_type() -> None:
-    assert list(families(validate(Params, DEFAULT))) == ["encoders"]
+    assert list(families(validate(Params, DEFAULT))) == ["encoders", "decoders", "word_decoders"]
 
 
 def test_settings_import_nothing_heavy(tree) -> None:

@@ -77,7 +77,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Write a run as a checkpoint that transformers loads, and compare the two: "
         "logits and the states of every layer on random tokens.",
     )
-    export.add_argument("model", metavar="RUN", help="a model folder, or a run and seed: tied-s0")
+    export.add_argument(
+        "model", metavar="RUN", help="a model folder, or a run and seed: tied-s0, decoders/tied-s0"
+    )
     export.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder")
     export.set_defaults(run=_export)
 

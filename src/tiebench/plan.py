@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 PREPARATORY = ("settings", "code")
 """Stages that check and digest: always quick, and their outputs stand for what is compared here."""
 CODE_FOLDER = "code"
+BIGRAM = "stages/bigram.py"
 PRETRAIN = "stages/pretrain.py"
 """The script of the stages that train; family, run and seed follow it."""
 CELL_SECONDS = 10.0
 """A guess: what a cell takes beside pretraining (start of the process, DVC, reading, writing)."""
-TASK_SECONDS = {"stages/bigram.py": 200.0, "stages/probing.py": 15.0, "stages/transfer.py": 25.0}
+TASK_SECONDS = {
+    "stages/domains.py": 60.0, "stages/probing.py": 15.0, "stages/tables.py": 30.0,
+    "stages/transfer.py": 25.0,
+}  # fmt: skip
 """A guess: the same for cells that train something small themselves."""
 TRAINING_EFFICIENCY = 0.5
 """A guess: the rate of training small models as a share of the rate of a matrix product."""
@@ -181,7 +185,9 @@ def _overlap(a: PurePosixPath, b: PurePosixPath) -> bool:
 
 
 def _operations(params: Params, cell: Cell) -> float:
-    """Floating-point operations of a training cell; 0 for others and for untrained runs."""
+    """Floating-point operations of a cell that trains; 0 for others and for untrained runs."""
+    if BIGRAM in cell.command and params.bigram is not None:
+        return params.bigram.operations()
     if PRETRAIN not in cell.command:
         return 0.0
     _, _, name, run, _ = cell.command

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.couplings import COUPLINGS as COUPLING_FILES
+from tests.couplings import composed_coupling
 from tiebench.analysis.counting import count, coupled_counts, matching_feedforward_width
 from tiebench.analysis.shapes import Shape, published_models
 from tiebench.errors import SettingsError
@@ -64,6 +66,35 @@ def test_arithmetic_equals_the_model(coupling: str, body: str) -> None:
     counted = coupled_counts(ends, middle, VOCABULARY)
     assert counted.as_dict() == model.parameter_counts()
     assert counted.pretraining == sum(p.numel() for p in {*model.parameters()})
+
+
+@pytest.mark.parametrize("path", COUPLING_FILES, ids=lambda path: path.stem)
+def test_arithmetic_equals_the_model_for_every_coupling_of_conf(path) -> None:
+    import torch
+
+    from tiebench.model.lm import LanguageModel
+
+    ends = composed_coupling(path)
+    middle = BodySettings(option="t", width=16, maximum_length=24, **BODIES["learned"])
+    with torch.device("meta"):
+        model = LanguageModel(ends, middle, VOCABULARY)
+    counted = coupled_counts(ends, middle, VOCABULARY)
+    assert counted.as_dict() == model.parameter_counts()
+    assert counted.pretraining == sum(p.numel() for p in {*model.parameters()})
+
+
+def test_operations_on_tables_are_counted_with_their_side() -> None:
+    body = BodySettings(option="t", kind="identity", width=16)
+    counts = {}
+    for side in ("input", "output"):
+        made = {f"{side}_operations": [{"kind": "low_rank_addition", "rank": 3},
+                                       {"kind": "low_rank_multiplication", "rank": 2}]}  # fmt: skip
+        ends = CouplingSettings(option="t", tied=True, bias=False, **made)
+        counts[side] = coupled_counts(ends, body, VOCABULARY)
+    more = 3 * (VOCABULARY + 16) + 2 * 2 * 16
+    assert (counts["input"].maps, counts["input"].head) == (more, 0)
+    assert (counts["output"].maps, counts["output"].head) == (0, more)
+    assert counts["input"].fine_tuning - counts["output"].fine_tuning == more
 
 
 def _transformers_model(key: str, shape: Shape):

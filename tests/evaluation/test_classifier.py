@@ -1,12 +1,10 @@
 """What is fine-tuned, and that a string's logits are its own."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
+from tests.couplings import COUPLINGS, composed_coupling
 from tiebench.corpus.tokenizer import OWN_ENDS
 from tiebench.evaluation import classifier as module
 from tiebench.evaluation.classifier import Classifier, score_labels
@@ -15,7 +13,6 @@ from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.training.optimizer import group_parameters
 
-COUPLINGS = sorted((Path(__file__).parents[2] / "conf" / "coupling").glob("*.yaml"))
 CPU = torch.device("cpu")
 
 
@@ -24,21 +21,6 @@ def body(**changed):
         option="t", width=16, layers=2, heads=2, feedforward_width=32, maximum_length=20
     )  # fmt: skip
     return BodySettings(**{**values, **changed})
-
-
-def compose(path):
-    """A coupling file with those that its defaults name, as Hydra puts them together."""
-    values = OmegaConf.load(path)
-    for name in values.pop("defaults", []):
-        if name != "_self_":
-            values = OmegaConf.merge(compose(path.with_name(f"{name}.yaml")), values)
-    return values
-
-
-def composed_coupling(path):
-    family = OmegaConf.create({"widths": {"narrow": 4, "wide": 24}})
-    family = OmegaConf.merge(family, {"runs": {"t": {"coupling": compose(path)}}})
-    return CouplingSettings(**OmegaConf.to_container(family, resolve=True)["runs"]["t"]["coupling"])
 
 
 @pytest.mark.parametrize("path", COUPLINGS, ids=lambda path: path.stem)

@@ -456,3 +456,9 @@ def test_a_run_that_diverges_at_every_rate_is_an_error(corpus: Path) -> None:
 def test_a_report_without_a_laboratory_is_named(corpus: Path) -> None:
     with pytest.raises(SettingsError, match="bigram: found nothing"):
         run(make_params())
+
+
+def test_operations_are_those_of_the_products() -> None:
+    held = settings(updates=4, vocabulary=10, width=8)
+    runs = len(held.runs) + len(held.window_runs)
+    assert held.operations() == 2 * 3 * 10 * 10 * 8 * 4 * (2 + 2) * runs

@@ -672,4 +672,8 @@ def test_a_run_by_its_name(tree, tmp_path):
         resolve_run("gone-s0")
     make_run(tree.root / "runs" / "small" / "encoders" / "tied-s0", "bert")
     assert str(resolve_run("tied-s0")) == "runs/small/encoders/tied-s0"
+    make_run(tree.root / "runs" / "small" / "decoders" / "tied-s0", "llama")
+    assert str(resolve_run("tied-s0")) == "runs/small/encoders/tied-s0"
+    assert str(resolve_run("encoders/tied-s0")) == "runs/small/encoders/tied-s0"
+    assert str(resolve_run("decoders/tied-s0")) == "runs/small/decoders/tied-s0"
     assert str(resolve_run("runs/small/encoders/tied-s0")) == "runs/small/encoders/tied-s0"

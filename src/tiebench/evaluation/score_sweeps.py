@@ -161,10 +161,10 @@ class Scored:
         return trial(self.group, self.sweep, run, point).training.steps
 
     def _each(self) -> Iterator[tuple[str, Point, Row]]:
-        """Run, point, and what all tables say of them."""
-        axis = NEEDS[self.sweep.purpose]
+        """Run, point, what all tables say of them; `others`: the other axes of several values."""
+        axis, axes = NEEDS[self.sweep.purpose], self.sweep.axes.by_name()
         for point in self.sweep.points():
-            others = named({key: value for key, value in point.items() if key != axis})
+            others = named({x: v for x, v in point.items() if x != axis and len(axes[x]) > 1})
             for run in self.sweep.runs:
                 yield run, point, {
                     "sweep": self.name,

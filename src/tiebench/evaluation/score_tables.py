@@ -40,7 +40,7 @@ HEADLINES = ("loss", "accuracy", "bits_per_byte", "initial_loss", "unigram_loss"
 
 STAGES = (
     "prepare", "labels", "pretrain", "retrieval", "probing", "transfer", "accounting",
-    "word_forms", "score",
+    "word_forms", "tables", "domains", "score",
 )  # fmt: skip
 LIBRARIES = (
     "torch", "tokenizers", "numpy", "scipy", "scikit-learn", "statsmodels", "datasets", "evaluate",

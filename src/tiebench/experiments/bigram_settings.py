@@ -144,6 +144,12 @@ class BigramSettings(Settings):
             norm_epsilon=1e-12,
         )
 
+    def operations(self) -> float:
+        """Floating-point operations of all runs: three products of n, n and d in each update."""
+        tries = len(self.learning_rates) + len(self.seeds)
+        runs = tries * (len(self.runs) + len(self.window_runs))
+        return 6.0 * self.vocabulary**2 * self.width * self.updates * runs
+
     def check_runs(self) -> None:
         """Check that each run's coupling and training do something on the identity body.
 

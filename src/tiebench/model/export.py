@@ -103,7 +103,9 @@ def _export(run: Path, target: Path) -> Exported:
 
 
 def resolve_run(run: str) -> Path:
-    """The model folder of RUN: itself, or a cell of the report in params.yaml, as `tied-s0`.
+    """The model folder of RUN: itself, or a cell of the report in params.yaml.
+
+    `decoders/tied-s0` names the family; `tied-s0` is that of the first family with such a run.
 
     Raises:
         SettingsError: neither a folder nor a cell; or a cell that has not been trained yet.
@@ -111,22 +113,24 @@ def resolve_run(run: str) -> Path:
     if (Path(run) / "config.json").is_file():
         return Path(run)
     params = load_params()
-    cells = {
-        cell_name(name, seed): run_folder(params.name, family, name, seed)
-        for family, group in families(params).items()
-        for name in group.all_runs
-        for seed in group.seeds_of(name)
-    }
+    cells: dict[str, Path] = {}
+    for family, group in families(params).items():
+        for name, seed in ((x, seed) for x in group.all_runs for seed in group.seeds_of(x)):
+            folder = run_folder(params.name, family, name, seed)
+            cells[f"{family}/{cell_name(name, seed)}"] = folder
+            cells.setdefault(cell_name(name, seed), folder)
     if run in cells and (cells[run] / "config.json").is_file():
         return cells[run]
-    groups = families(params).values()
     known = ", ".join(
-        f"{name}-s{group.seeds_of(name)[0]}" for group in groups for name in group.all_runs
+        f"{family}/{cell_name(name, group.seeds_of(name)[0])}"
+        for family, group in families(params).items()
+        for name in group.all_runs
     )
     raise SettingsError(
         run,
         found=f"no model in {cells[run]}" if run in cells else "no model folder, and no run",
-        expected=f"a model folder, or a run and its seed: {known}, or another seed of these",
+        expected=f"a model folder, or a run and its seed: {known}, or another seed of these; the "
+        "family may be left out",
         mend="run `dvc repro`" if run in cells else "name one of these",
     )
 

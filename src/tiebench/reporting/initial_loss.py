@@ -6,7 +6,16 @@ from functools import partial
 
 from tiebench.reporting import initial_loss_figures as figures
 from tiebench.reporting.initial_loss_findings import findings
-from tiebench.reporting.initial_loss_results import SU, deep, identity, own_share, sizes
+from tiebench.reporting.initial_loss_results import (
+    SU,
+    branches,
+    called,
+    deep,
+    identity,
+    one_table,
+    own_share,
+    sizes,
+)
 from tiebench.reporting.naming import number, plain, signed, whole, with_interval
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results
@@ -25,19 +34,19 @@ def section(results: Results) -> Section:
         )
         for size in sizes(results)
     ]
-    rows = deep(results)
+    rows = one_table(results)
     if rows:
         drawn.append(
             Figure(
                 "initial_loss_deep",
-                f"Initial loss with {rows[0]['layers']} layers between the tables, "
-                f"{whole(rows[0]['vocabulary'])} tokens: colours are initializations of the "
-                "branches. The grey line is theory for no layers and one table; dotted: ln n.",
+                f"Initial loss of one table with std 0.02 and {rows[0]['layers']} layers, "
+                f"{whole(rows[0]['vocabulary'])} tokens, by the initialization of the branches. "
+                "The broad grey line is theory for no layers; dotted: ln n.",
                 partial(figures.by_branch, results),
                 small=True,
             )
         )
-    tables = [losses(results), *([deep_table(results)] if rows else []), moments(results)]
+    tables = [losses(results), *([deep_table(results)] if deep(results) else []), moments(results)]
     return Section(
         "initial-loss", "The loss before the first update", findings(results), drawn, tables
     )
@@ -47,7 +56,7 @@ def losses(results: Results) -> Table:
     """Every point on the identity body."""
     rows = [
         [
-            plain(row["run"]), whole(row["vocabulary"]), row["width"], number(row["std"], 4),
+            called(row["run"]), whole(row["vocabulary"]), row["width"], number(row["std"], 4),
             number(row["d_sigma"], 1), number(row["log_vocabulary"], 2), with_interval(row, 3),
             number(row["theory"], 3), number(row["theory_second_order"], 3),
             signed(row["relative_difference"], 2, 100),
@@ -68,7 +77,7 @@ def deep_table(results: Results) -> Table:
     """Every point with a deep body."""
     rows = [
         [
-            plain(row["run"]), plain(row["branch"]), row["width"], number(row["d_sigma"], 1),
+            called(row["run"]), branches(row["branch"]), row["width"], number(row["d_sigma"], 1),
             with_interval(row, 3), number(row["theory_second_order"], 3),
             number(row["own_logit"], 2), number(row["own_logit_theory"], 2), _kept(row),
         ]

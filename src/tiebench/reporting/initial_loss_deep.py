@@ -8,12 +8,14 @@ from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting.initial_loss_results import (
     NEGLIGIBLE,
     SU,
+    branches,
     deep,
     excess,
+    one_table,
     own_share,
     width_of,
 )
-from tiebench.reporting.naming import capital, counted, joined, number, plain, with_interval
+from tiebench.reporting.naming import capital, counted, joined, number, with_interval
 from tiebench.reporting.results import Results, Row
 
 
@@ -24,13 +26,13 @@ def deep_findings(results: Results) -> Iterator[str]:
         return
     width = max(map(width_of, rows))
     rows = [row for row in rows if width_of(row) == width]
-    one = {row["branch"]: row for row in rows if row["run"] == "fixed_std"}
+    one = {row["branch"]: row for row in one_table(results) if width_of(row) == width}
     if not one:
         return
     first = next(iter(one.values()))
     wanted = excess(first, "theory_second_order")
-    starts = [f"{with_interval(row, 2)} with {plain(x)} branches" for x, row in one.items()]
-    shares = [f"{own_share(row) or 0:.0%} ({plain(x)})" for x, row in one.items()]
+    starts = [f"{with_interval(row, 2)} with {branches(x)}" for x, row in one.items()]
+    shares = [f"{own_share(row) or 0:.0%} ({branches(x)})" for x, row in one.items()]
     yield (
         f"With {first['layers']} layers, std 0.02 and d = {width} (dσ = "
         f"{number(first['d_sigma'], 1)}, ln n = {number(first['log_vocabulary'], 2)}), one table "
@@ -54,19 +56,21 @@ def _washing_out(one: dict[str, Row], wanted: float) -> str:
     parts = []
     if gone:
         parts.append(
-            f"The layers take most of the effect away with {joined([plain(x) for x in gone])} "
-            "branches" + (", as the reply says" if "standard" in gone else "")
+            "The layers take most of the effect away with "
+            + joined([branches(x) for x in gone])
+            + (", as the reply says" if "standard" in gone else "")
         )
     if there:
         verdict = f"it is there, as {SU} says, with" if "standard" not in there else (
             "it is there, against the reply, with"
         )  # fmt: skip
-        parts.append(f"{verdict} {joined([plain(x) for x in there])} branches")
+        parts.append(f"{verdict} {joined([branches(x) for x in there])}")
     text = capital("; ".join(parts)) + "."
     if "inverse_sqrt_depth" in gone and "zero" in there:
+        share = own_share(one["inverse_sqrt_depth"]) or 0
         text += (
-            " Division by sqrt(2 layers) is not enough of a suppression: beside rows of size 0.02 "
-            "what the branches add is still large."
+            " Division by sqrt(2 layers) does not suppress branches enough for his premise: they "
+            f"leave {share:.0%} of the own logit."
         )
     return text
 
@@ -88,7 +92,7 @@ def _tied_or_not(rows: list[Row]) -> Iterator[str]:
     if scaled:
         most = max(map(excess, scaled))
         said += (
-            f" With the logits divided by sqrt(d), one table starts at most {most:.2f} nats above "
+            f" With the logits divided by sqrt(d), one table starts at most {most:z.2f} nats above "
             "it, whatever the branches."
         )
     yield said

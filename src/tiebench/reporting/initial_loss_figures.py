@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from tiebench.reporting.initial_loss_results import deep, identity
-from tiebench.reporting.naming import capital, plain
+from tiebench.reporting.initial_loss_results import branches, called, identity, one_table, sizes
+from tiebench.reporting.naming import capital
 from tiebench.reporting.plotting import COLOURS, DASHES, GREY, MARKERS, legend, new_figure
 from tiebench.reporting.results import Results, Row
 from tiebench.reporting.svg import TEXT
 
+TICKS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 40, 60, 80, 100)
+"""Losses that an axis may be marked at."""
 ALIKE = 0.01
 """Largest relative difference between curves that are drawn as one."""
 DOTTED = (0, (1, 1.5))
@@ -20,14 +22,18 @@ def by_width(results: Results, size: str) -> Any:
     """Loss against width: points measured, lines theory."""
     figure, axes = new_figure()
     rows = [row for row in identity(results) if row["vocabulary"] == size]
-    for index, runs in enumerate(_groups(results, size)):
+    lines = [runs[0] for other in sizes(results) for runs in _groups(results, other)]
+    order = list(dict.fromkeys(lines))
+    """So that a line has its colour at every vocabulary."""
+    for runs in _groups(results, size):
+        index = order.index(runs[0])
         colour = COLOURS[index % len(COLOURS)] if runs[0] in _theory(results, size) else GREY
         for run in runs:
             held = [row for row in rows if row["run"] == run]
             _points(axes, held, colour, MARKERS[runs.index(run) % len(MARKERS)])
         curve = _theory(results, size).get(runs[0], {})
-        label = capital(", ".join(map(plain, runs)))
-        dashes = DASHES[index // len(COLOURS) % len(DASHES)]
+        label = capital(", ".join(map(called, runs)))
+        dashes = DASHES[index // len(COLOURS) % len(DASHES)] if curve else ""
         axes.plot(
             list(curve), list(curve.values()), color=colour, linestyle=dashes, linewidth=1,
             marker="" if curve else MARKERS[0], markersize=4, label=label,
@@ -63,29 +69,22 @@ def _alike(first: dict[int, float], second: dict[int, float]) -> bool:
 
 
 def by_branch(results: Results) -> Any:
-    """Loss against width with a deep body, a colour for each initialization of its branches."""
+    """Loss of one table against width, a line for each initialization of the branches."""
     figure, axes = new_figure()
-    held: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in deep(results):
-        held[row["branch"], row["run"]].append(row)
-    branches = list(dict.fromkeys(branch for branch, _ in held))
-    runs = list(dict.fromkeys(run for _, run in held))
-    for (branch, run), rows in held.items():
-        colour = COLOURS[branches.index(branch) % len(COLOURS)]
-        dashes = DASHES[runs.index(run) % len(DASHES)]
-        _points(axes, rows, colour, MARKERS[runs.index(run) % len(MARKERS)], dashes)
-    for index, run in enumerate(runs):
+    held: dict[str, list[Row]] = defaultdict(list)
+    for row in one_table(results):
+        held[row["branch"]].append(row)
+    for index, (branch, rows) in enumerate(held.items()):
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        dashes = DASHES[index % 2]
+        _points(axes, rows, colour, marker, dashes)
         axes.plot(
-            [], [], color=TEXT, marker=MARKERS[index % len(MARKERS)], markersize=4, linewidth=1,
-            linestyle=DASHES[index % len(DASHES)], label=capital(plain(run)),
+            [], [], color=colour, marker=marker, markersize=4, linestyle=dashes, linewidth=1,
+            label=capital(branches(branch)),
         )  # fmt: skip
-    for index, branch in enumerate(branches):
-        colour = COLOURS[index % len(COLOURS)]
-        axes.plot([], [], color=colour, linewidth=3, label=capital(plain(branch)))
-    one = [row for row in deep(results) if row["tied"] == "true" and row["run"] == runs[0]]
-    curve = {int(row["width"]): float(row["theory_second_order"]) for row in one}
-    axes.plot(list(curve), list(curve.values()), color=GREY, linewidth=3, alpha=0.5, zorder=1)
-    _finish(axes, deep(results))
+    curve = {int(row["width"]): float(row["theory_second_order"]) for row in one_table(results)}
+    axes.plot(list(curve), list(curve.values()), color=GREY, linewidth=4, alpha=0.4, zorder=1)
+    _finish(axes, one_table(results))
     legend(figure, axes)
     return figure
 
@@ -108,9 +107,7 @@ def _finish(axes: Any, rows: list[Row]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(widths, [str(width) for width in widths])
     low, high = (f(float(row["mean"]) for row in rows) for f in (min, max))
-    ticks = [
-        x for x in (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100) if low * 0.9 < x < high * 1.2
-    ]
+    ticks = [x for x in TICKS if low * 0.95 < x < high * 1.1]
     axes.set_yscale("log")
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()

@@ -10,6 +10,7 @@ from tiebench.reporting.initial_loss_deep import deep_findings
 from tiebench.reporting.initial_loss_results import (
     NEGLIGIBLE,
     SU,
+    called,
     excess,
     identity,
     of_run,
@@ -62,7 +63,7 @@ def _agreement(results: Results) -> Iterator[str]:
         f"With no layers between the tables, {len(rows) - len(off)} of {len(rows)} points lie "
         f"within {tolerance:.0%} of theory to second order; the largest difference is "
         f"{signed(worst['relative_difference'], 1, 100)}% ({point(worst)}). {SU} computes to first "
-        f"order, log(e^(dσ) + n - 1), which {sum(first)} of them are as near to."
+        f"order, log(e^(dσ) + n - 1), to which {sum(first)} of them are as near."
     )
     noise = [row for row in off if _covers(row)]
     other = [row for row in off if not _covers(row)]
@@ -103,10 +104,10 @@ def _effect(results: Results) -> Iterator[str]:
             if held:
                 where = f"d = {min(plainly)}" if plainly else "no width here"
                 said.append(f"from {where} at n = {whole(size)}" if plainly else
-                            f"at {where} for n = {whole(size)}")  # fmt: skip
+                            f"at {where} where n = {whole(size)}")  # fmt: skip
         worst = max(rows, key=excess)
         yield (
-            f"One table with std {std} has dσ of at least {EFFECT:g} ln n {'; '.join(said)}. The "
+            f"One table with std {std} has dσ of at least {EFFECT:g} ln n {joined(said)}. The "
             f"highest start is {with_interval(worst, 2)} nats, where ln n is "
             f"{number(worst['log_vocabulary'], 2)} ({point(worst)})."
         )
@@ -146,7 +147,7 @@ def _remedies(results: Results) -> Iterator[str]:
         else f"which is not far below the {most:.1f} of one table, against what he says"
     )  # fmt: skip
     yield (
-        f"{capital(SU)}'s countermeasures that keep the std ({joined([plain(x) for x in held])}) "
+        f"{capital(SU)}'s countermeasures that keep the std ({joined([called(x) for x in held])}) "
         f"start {low:.2f} to {high:.2f} nats above ln n at every width, {verdict}."
     )
 
@@ -163,14 +164,14 @@ def _same_values(results: Results) -> Iterator[str]:
             for row in rows
         )
         what = {
-            "shared_initialization": "Two tables that start with the same values",
-            "linear_map": "One table behind a map that starts as the identity (W = EA)",
+            "shared_initialization": "Two tables that begin with the same values have",
+            "linear_map": "One table behind a map that begins as the identity (W = EA) has",
         }[run]
         yield (
-            f"{what} start within {most:.1g} nats of one table: it is the initial values that "
+            f"{what} the initial loss of one table (within {most:.2f} nats): the initial values "
             "decide, not what is trained as one."
             if most < NEGLIGIBLE
-            else f"{what} start up to {most:.2f} nats from one table."
+            else f"{what} another initial loss than one table, by up to {most:.2f} nats."
         )
 
 
@@ -185,10 +186,10 @@ def _variance(results: Results) -> Iterator[str]:
         found = sum(map(excess, wide)) / len(wide)
         near = abs(found - by_theory) < max(NEGLIGIBLE, by_theory / 4)
         yield (
-            f"Two tables ({plain(run)}) start {found:.2f} nats above ln n at d = "
+            f"Two tables ({called(run)}) start {found:.2f} nats above ln n at d = "
             f"{wide[0]['width']}. First order has 0 there; half of the variance of the logits, "
             f"dσ²/2, is {by_theory:.2f}, which "
-            + ("is the excess that the reply observes, tied or not." if near else "is not it.")
+            + ("accounts for it." if near else "does not account for it.")
         )
 
 
@@ -204,7 +205,7 @@ def _rescaled(results: Results) -> Iterator[str]:
         if rows:
             worst = max(rows, key=excess)
             said[excess(worst) < NEGLIGIBLE].append(
-                f"{std} (at most {excess(worst):.2f} nats above ln n)"
+                f"{std} (at most {excess(worst):z.2f} nats above ln n)"
             )
     if not said:
         return

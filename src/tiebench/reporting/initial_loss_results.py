@@ -20,6 +20,11 @@ def deep(results: Results) -> list[Row]:
     return [row for row in results["initial_loss"] if row["branch"]]
 
 
+def one_table(results: Results) -> list[Row]:
+    """The models with a Transformer body, one table and std 0.02."""
+    return [row for row in deep(results) if row["run"] == "fixed_std"]
+
+
 def of_run(results: Results, run: str) -> list[Row]:
     """The models of a run without a body; none where it is not among the runs."""
     return [row for row in identity(results) if row["run"] == run]
@@ -46,6 +51,20 @@ def own_share(row: Row) -> float | None:
     return float(row["own_logit"]) / by_theory if by_theory else None
 
 
+def called(run: str) -> str:
+    """A run in words."""
+    return plain(run).replace("bert", "BERT")
+
+
+def branches(branch: str) -> str:
+    """An initialization of the residual branches in words."""
+    known = {
+        "inverse_sqrt_depth": "branches divided by sqrt(2 layers)",
+        "deep_norm": "DeepNorm's branches",
+    }
+    return known.get(branch, f"{plain(branch)} branches")
+
+
 def point(row: Row) -> str:
     """A model in words."""
-    return f"{plain(row['run'])}, n = {whole(row['vocabulary'])}, d = {row['width']}"
+    return f"{called(row['run'])}, n = {whole(row['vocabulary'])}, d = {row['width']}"

@@ -6,10 +6,10 @@ from functools import partial
 
 from tiebench.analysis.statistics import LEVEL
 from tiebench.reporting import sweeps_figures as figures
-from tiebench.reporting.naming import number, plain, signed
+from tiebench.reporting.naming import capital, number, plain, signed
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
-from tiebench.reporting.sweeps_findings import axis_name, findings, sweeps_of
+from tiebench.reporting.sweeps_findings import axis_name, findings, fixed_of, sweeps_of
 
 PERCENT = f"{100 * LEVEL:g}%"
 
@@ -44,8 +44,11 @@ def section(results: Results) -> Section:
 
 
 def notes(results: Results) -> list[str]:
-    """What the measures are."""
+    """What the measures are, and what is held fixed."""
+    fixed = [f"{capital(plain(sweep))}: {text}." for sweep in sweeps_of(results, "sweep_points")
+             if (text := fixed_of(results, sweep))]  # fmt: skip
     return [
+        *fixed,
         "Each training of a sweep is short, and its model is not kept: what it shows is about so "
         "many updates.",
         "A spike: an update whose training loss is more than 6 standard deviations above the mean "

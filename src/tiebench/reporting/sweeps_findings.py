@@ -16,6 +16,15 @@ def sweeps_of(results: Results, table: str) -> list[str]:
     return list(dict.fromkeys(row["sweep"] for row in results[table]))
 
 
+def fixed_of(results: Results, sweep: str) -> str:
+    """The axes of a sweep that have one value, in words."""
+    values: dict[str, dict[str, None]] = {}
+    for row in results.where("sweep_points", sweep=sweep):
+        values.setdefault(row["axis"], {})[row["value"]] = None
+    held = [f"{axis_name(x)} {plain(*found)}" for x, found in values.items() if len(found) == 1]
+    return f"all trainings have {joined(held)}" if held else ""
+
+
 def findings(results: Results) -> list[str]:
     """One or two sentences on each sweep."""
     said = [_chosen(results, sweep) for sweep in sweeps_of(results, "sweep_choices")]
@@ -164,11 +173,9 @@ def _lost(results: Results, sweep: str) -> str:
         if not share:
             told.append(f"{format_} holds every entry")
         else:
-            slight = " (slight)" if share < LOST else ""
-            told.append(
-                f"{format_} loses up to {100 * share:.2g}%{slight}, at std "
-                f"{float(worst['deviation']):.3g}"
-            )
+            slight = ", slight" if share < LOST else ""
+            at = f"at std {float(worst['deviation']):.3g}"
+            told.append(f"{format_} loses up to {100 * share:.2g}% ({at}{slight})")
     half = [
         row
         for row in results.where("underflow", sweep=sweep, when="start", format="float16")

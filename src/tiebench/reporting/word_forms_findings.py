@@ -53,7 +53,7 @@ def standing(row: Row) -> str:
 
 
 def hindrance(held: WordForms, run: str, row: Row) -> str:
-    """How a sentence starts that makes no claim: few seeds, or a learning curve that is not flat."""
+    """How a sentence that makes no claim starts: few seeds, or a curve that is not flat."""
     if int(row["seeds"]) < MINIMUM_SEEDS:
         return f"in the mean over {seeds_of(int(row['seeds']))}, without a claim, "
     if not held.is_flat(run):
@@ -67,7 +67,7 @@ def _order(size: float) -> str:
 
 def closeness(held: WordForms, run: str, row: Row) -> str:
     """How forms stand to matched pairs in one table, with the contrast."""
-    shown, start = f"({signed(row['mean'], 3)}{_ends(row)})", hindrance(held, run, row)
+    shown, start = f"({_with_ends(row)})", hindrance(held, run, row)
     if start:
         size = float(row["mean"])
         than = "than" if size else "as"
@@ -102,14 +102,16 @@ def two_tables(held: WordForms, run: str) -> Iterator[str]:
             "neither table is shown to hold them closer, which does not support the column",
         )
     raw = held.geometry(run, DIFFERENCE, "contrast", centring="raw")
-    shown = f"{signed(less['mean'], 3)}{_ends(less)}"
-    yield f"Input less output of {held.called(run)}, {shown}: {told}{_raw(less, raw)}."
+    start = f"Input less output of {held.called(run)} ({_with_ends(less)})"
+    yield f"{start}: {told}{_raw(less, raw)}."
 
 
-def _ends(row: Row) -> str:
-    if not row["low"]:
-        return ""
-    return f" ({signed(row['low'], 3)} to {signed(row['high'], 3)})"
+def _with_ends(row: Row) -> str:
+    """A mean and the ends of its interval, signed, for brackets."""
+    shown = signed(row["mean"], 3)
+    if row["low"]:
+        shown += f", {signed(row['low'], 3)} to {signed(row['high'], 3)}"
+    return shown
 
 
 def _raw(centred: Row, raw: Row | None) -> str:
