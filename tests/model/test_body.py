@@ -73,6 +73,7 @@ def test_padding_changes_nothing(kind, causal):
         {"std": 0.1},
         {"branch": "inverse_sqrt_depth"},
         {"branch": "zero"},
+        {"branch": "deep_norm", "norm_placement": "post"},
         {"maximum_length": 20},
         {"key_value_heads": 1},
     ],
@@ -169,6 +170,38 @@ def test_inverse_sqrt_depth_scales_only_the_last_maps():
         torch.testing.assert_close(scaled[name], plain[name] / 2 if last else plain[name])
 
 
+DEEP_NORM = {"branch": "deep_norm", "norm_placement": "post"}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_deep_norm_by_hand(causal):
+    """norm(alpha x + branch(x)) with alpha = (2 layers)^(1/4) (Wang et al. 2022, figure 2)."""
+    model = model_of(**DEEP_NORM, causal=causal, layers=3)
+    block, mask = model.body.blocks[1], None
+    states = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+    alpha = 6**0.25
+    inner = block.attention_norm(alpha * states + block.attention(states, mask, None))
+    wanted = block.feedforward_norm(alpha * inner + block.feedforward(inner))
+    torch.testing.assert_close(block(states, mask, None), wanted)
+
+
+@pytest.mark.parametrize("feedforward", ["gelu", "swiglu"])
+def test_deep_norm_starts_by_xaviers_rule(feedforward):
+    """beta = (8 layers)^(-1/4) is the gain of all maps but those of queries and keys."""
+    wide = {"width": 256, "heads": 4, "key_value_heads": 2, "feedforward_width": 512}
+    model = model_of(**DEEP_NORM, **wide, feedforward=feedforward, std=0.5)
+    beta, block = 16**-0.25, model.body.blocks[1]
+    query, key, value = block.attention.query_key_value.weight.split((256, 128, 128))
+    xavier = {n: math.sqrt(2 / (256 + n)) for n in (128, 256, 512)}
+    wanted = [(query, xavier[256]), (key, xavier[128]), (value, beta * xavier[128])]
+    wanted += [(block.attention.output.weight, beta * xavier[256])]
+    wanted += [(x, beta * xavier[512]) for x in block.feedforward.up.weight.split(512)]
+    wanted += [(block.feedforward.down.weight, beta * xavier[512])]
+    for weight, std in wanted:
+        assert float(weight.detach().std()) == pytest.approx(std, rel=0.02)
+    assert float(model.body.position_table.detach().std()) == pytest.approx(0.5, rel=0.05)
+
+
 def test_identity_body_is_the_norm_alone():
     body = Body(BodySettings(option="t", kind="identity", width=8, norm="rms_norm"))
     embedded = torch.randn(2, 3, 8)
@@ -211,6 +244,8 @@ def test_identity_refuses_what_would_do_nothing(name, value):
             "no rotary_scaling where every wavelength stays",
         ),
         ({"rotary_base": 5.0}, "no rotary_base with learned positions"),
+        ({"branch": "deep_norm"}, "norm_placement post with branch deep_norm"),
+        ({**DEEP_NORM, "positions": "rotary", "std": 0.1}, "no std with branch deep_norm"),
         ({"positions": "rotary", "embedding_width": "input"}, "embedding_width body where"),
         (
             {

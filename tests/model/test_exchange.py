@@ -642,12 +642,37 @@ def test_a_folder_that_was_replaced_meanwhile_is_not_filled(tmp_path, monkeypatc
         ("bert", {"transform": [{"kind": "linear", "bias": False}]}, ["coupling.transform is linear without bias, not linear, gelu, layer_norm"]),
         ("llama", {"bias": True, "transform": [{"kind": "linear", "width": 8}, {"kind": "silu"}, {"kind": "linear"}]}, ["coupling.transform is linear to 8, silu, linear, not none"]),
         ("llama", {"causal": False}, ["LlamaForCausalLM", "body.causal is false, not true"]),
+        ("bert", {"branch": "deep_norm"}, ["BertForMaskedLM", "body.branch is deep_norm, not standard"]),
+        ("llama", {"transform": [{"kind": "half_swap"}]}, ["coupling.transform is half_swap, not none"]),
+        ("llama", {"transform": [{"kind": "channel_shuffle", "groups": 4}]}, ["coupling.transform is channel_shuffle, not none"]),
+        ("llama", {"input_operations": [{"kind": "shift"}]}, ["coupling.input_operations is shift, not none"]),
+        ("bert", {"output_operations": [{"kind": "low_rank_addition", "rank": 2}]}, ["coupling.output_operations is low_rank_addition, not none"]),
+        ("llama", {"input_scale": "sqrt_width"}, ["coupling.input_scale is 5.65685", "not 1.0"]),
+        ("llama", {"logit_scale": "inverse_sqrt_width"}, ["coupling.logit_scale is 0.17677", "not 1.0"]),
     ],
 )  # fmt: skip
 def test_no_class_computes_it(shape, changes, messages):
     with pytest.raises(SettingsError) as caught:
         find_native(make_model(shape, **changes))
     assert all(message in str(caught.value) for message in messages)
+
+
+INITIAL = [
+    ("bert", {"transform": [{"kind": "linear", "initialization": "orthogonal"}, {"kind": "gelu"}, {"kind": "layer_norm"}]}),
+    ("llama", {"std": 0.3, "distribution": "truncated_normal", "branch": "zero"}),
+    ("llama_untied", {"shared_initialization": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "changes"), INITIAL)
+def test_what_only_weights_start_as_is_exported(shape, changes, tmp_path):
+    run = make_run(tmp_path / "run", shape, **changes)
+    native = export_run(run, tmp_path / "native")
+    assert max(native.differences.values()) < 1e-4
+    import_checkpoint(tmp_path / "native", tmp_path / "back")
+    coupling = load_model(tmp_path / "back").settings.coupling
+    assert coupling.distribution == "normal" and not coupling.shared_initialization
+    assert (coupling.input_scale, coupling.logit_scale) == (1.0, 1.0)
 
 
 def test_a_difference_leaves_nothing(tmp_path, monkeypatch):
