@@ -64,7 +64,9 @@ def test_the_command_line_starts_without_libraries(code: str) -> None:
     assert not {*HEAVY, "hydra", "omegaconf", "numpy"} & set(loaded.split("\n")[-2].split())
 
 
-STUDIES = {"word_forms": "word_decoders"}
+STUDIES = {
+    "word_forms": "word_decoders", "remedies": "decoders", "remedies_micro": "decoders",
+}  # fmt: skip
 """By study, its family, where it is no study of the encoders."""
 
 
@@ -84,10 +86,13 @@ def overrides(group: str, option: str) -> list[str]:
         "size": "size",
         "statistics": "statistics",
         "study": f"study@{STUDIES.get(option, 'encoders')}",
+        "sweep": f"sweep@sweeps.{option}",
         "task": f"task@{max(begun, key=len, default='')}",
     }
     assert group in places, f"conf/{group}: no rule to compose it"
     chosen = [f"{places[group]}={option}"]
+    if option == "remedies_micro":  # the sweeps of other sizes name runs that it has not
+        chosen.append("size=micro")
     if group == "body":
         encoders = parse(compose(chosen, CONF)[0])["encoders"]
         chosen += [f"~encoders.matched.{run}" for run in encoders["matched"]]
