@@ -175,6 +175,14 @@ def test_an_exponent_written_by_hand_is_a_number(tmp_path) -> None:
     assert load_params(path).encoders.training.epsilon == 1e-6
 
 
+def test_a_coupling_that_does_nothing_on_its_body_is_named() -> None:
+    values = changed("encoders.runs.untied.coupling.input_scale", 2.0)
+    values["encoders"]["body"]["embedding_norm"] = True
+    with pytest.raises(SettingsError, match="before the embedding's norm") as caught:
+        check(validate(Params, values))
+    assert caught.value.subject == "encoders.runs.untied.coupling.input_scale"
+
+
 def test_families_are_found_by_type() -> None:
     assert list(families(validate(Params, DEFAULT))) == ["encoders", "decoders", "word_decoders"]
 

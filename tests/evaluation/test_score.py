@@ -410,6 +410,9 @@ def test_a_run_says_its_control_head_and_masking(made: Path) -> None:
     assert rows["tied"]["control"] == rows["untied"]["control"] == "untrained"
     assert rows["untrained"]["control"] == "" and rows["untrained"]["masking"] == ""
     assert rows["tied"]["masking"] == "0.3" and rows["tied"]["other_head"] == "false"
+    assert rows["untied"]["coupling"] == "untied" and rows["untied"]["other_tables"] == "false"
+    assert (rows["tied"]["input_std"], rows["tied"]["output_std"]) == ("0.02", "0.02")
+    assert rows["tied"]["tables"] == "normal, std 0.02"
     assert (rows["tied"]["data_share"], rows["untrained"]["data_share"]) == ("1", "")
     assert rows["tied"]["replaced"] == ""
 
