@@ -212,7 +212,7 @@ def test_metrics_and_plots_are_declared(copy: Tree) -> None:
         ("labels.home_purposes.minimum=6", {"labels@home_purposes"}, every("transfer")),
         ("labels.turkish_treebanks.minimum=6", {"labels@turkish_treebanks"}, every("probing")),
         ("statistics.margins.loss=0.1", set(), set()),
-        ("word_decoders.training.clip=0.5", WORDS, {"word_forms"}),
+        ("word_decoders.training.clip=0.5", {*WORDS, "word_forms"}, set()),
         ("word_forms.minimum=5", {"word_forms"}, set()),
         ("bigram.updates=6", {"bigram"}, set()),
         ("corpora.home.valid_share=0.1", {"prepare@home"}, every(*DATA)),
