@@ -26,7 +26,7 @@ def test_explain_covers_every_leaf_of_params(tree) -> None:
 
 
 def test_an_error_is_one_message_and_status_one(tree, capsys) -> None:
-    tree.edit("params.yaml", "  steps: ", "  stepz: ")
+    tree.edit("params.yaml", "  learning_rate: 0.0012\n", "  learning_rat: 0.0012\n")
     assert main(["plan"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: encoders.training")
@@ -49,7 +49,7 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
     tree.tiebench("params", "size=micro")
     folders = [
         "data/home", "data/old", "runs/micro/encoders/tied-s0", "runs/micro/encoders/tied-s7",
-        "runs/micro/encoders/gone-s0", "runs/micro/decoders/tied-s0", "runs/small/encoders/tied-s0",
+        "runs/micro/encoders/gone-s0", "runs/micro/recurrent/tied-s0", "runs/small/encoders/tied-s0",
         "evals/micro/accounting", "evals/micro/retrieval/encoders/home-tied-s1",
         "evals/micro/retrieval/encoders/old-tied-s1", "evals/micro/chunking/tied-s0", "evals/small/accounting",
         "labels/home_purposes", "labels/old", "evals/micro/probing/encoders/turkish_treebanks-tied-s0",
@@ -58,7 +58,7 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
         (tree.root / folder).mkdir(parents=True)
     stray = [
         "data/old", "evals/micro/chunking", "evals/micro/retrieval/encoders/old-tied-s1", "labels/old",
-        "runs/micro/decoders", "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7",
+        "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7", "runs/micro/recurrent",
     ]  # fmt: skip
     others = [str(x) for x in strays(load_params(), other_reports=True)]
     assert others == sorted([*stray, "evals/small", "runs/small"])
@@ -68,7 +68,7 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
     assert main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "7 folders removed"
     assert [x for x in folders if (tree.root / x).exists()] == [
-        x for x in folders if x not in stray and not x.startswith(("runs/micro/decoders", "evals/micro/chunking"))
+        x for x in folders if x not in stray and not x.startswith(("runs/micro/recurrent", "evals/micro/chunking"))
     ]  # fmt: skip
     assert strays(load_params()) == []
 

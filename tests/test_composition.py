@@ -31,7 +31,24 @@ def test_the_committed_settings_are_what_conf_composes() -> None:
     assert (ROOT / "conf.lock.yaml").read_text("utf-8") == compose((), CONF)[0]
 
 
-@pytest.mark.parametrize(("size", "study"), [*itertools.product(SIZES, options("study"))])
+REMBERT = [study for study in options("study") if study.startswith("rembert")]
+OTHERS = [
+    ("base", "decoders", "remedies"),
+    ("small", "decoders", "remedies"),
+    ("micro", "decoders", "remedies_micro"),
+    *((size, "word_decoders", "word_forms") for size in SIZES),
+]
+
+
+@pytest.mark.parametrize(("size", "family", "study"), OTHERS)
+def test_studies_of_other_families_compose(size: str, family: str, study: str) -> None:
+    values = composed(f"size={size}", f"study@{family}={study}")
+    group = getattr(check(validate(Params, values)), family)
+    assert group.study == study and group.runs["tied"].coupling.option == "tied_plain"
+    assert changes(values, parse(recompose(values, CONF)[0])) == []
+
+
+@pytest.mark.parametrize(("size", "study"), [*itertools.product(SIZES, REMBERT)])
 def test_every_study_composes_at_every_size(size: str, study: str) -> None:
     values = composed(f"size={size}", f"study@encoders={study}")
     params = check(validate(Params, values))
@@ -48,11 +65,12 @@ def test_every_coupling_composes_as_a_run(option: str) -> None:
     body = values["encoders"]["body"]["width"]
     widths = {"narrow": 8, "body": body, "wide": 48}
     assert coupling.option == option
-    if "_input_" in option:
+    rembert = option.startswith(("narrow_input_", "body_input_"))
+    if rembert:
         wanted_input, _, rest = option.partition("_input_")
         assert (coupling.input_width or body) == widths[wanted_input]
         assert (coupling.output_width or body) == widths[rest.split("_")[0]]
-    if "linear_head" not in option:
+    if (rembert or option in ("tied", "tied_narrow", "untied")) and "linear_head" not in option:
         assert [x.kind for x in coupling.transform] == ["linear", "gelu", "layer_norm"]
     assert recompose(values, CONF)[1] == [
         "size=micro",
@@ -64,9 +82,12 @@ def test_every_coupling_composes_as_a_run(option: str) -> None:
 def test_every_body_composes_at_every_size(option: str) -> None:
     for size in SIZES:
         choice = [f"size={size}", f"body@encoders.body={option}", "encoders.body.causal=false"]
-        if option == "llama":  # three maps: the matched runs want other widths, and say which
+        if option == "identity":  # which has none of what the size sets
+            choice += [f"encoders.body.{x}=0" for x in ("layers", "heads", "feedforward_width")]
+        if option in ("llama", "llama_suppressed"):  # matched runs want widths, and say which
             with pytest.raises(SettingsError, match="set it to"):
                 check(validate(Params, composed(*choice)))
+        if option in ("identity", "llama", "llama_suppressed"):
             matched = composed(*choice)["encoders"]["matched"]
             choice += [
                 *(f"~encoders.matched.{run}" for run in matched),

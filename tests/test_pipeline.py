@@ -248,6 +248,7 @@ def test_one_changed_run_reruns_its_cells_only(copy: Tree) -> None:
     assert repro(copy)[0] == cells(*DATA, runs=["untied"]) | LAST
     after = outputs(copy)
     changed = {x for x in after if after[x] != before[x] and x.startswith(("runs", "evals"))}
+    changed -= {x for x in changed if x.startswith("evals/micro/tables/")}  # of all runs
     assert "runs/micro/encoders/untied-s0/model.safetensors" in changed
     assert all("untied-s" in x for x in changed)
 
