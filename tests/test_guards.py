@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tiebench.checks import check
@@ -159,3 +160,14 @@ def test_processes_that_tests_start_see_no_network(tree) -> None:
     said = tree.run("python", "-c", CONNECT, fails=True)
     for text in (done.stderr, said):
         assert "AssertionError: a test asked for '192.0.2.1': tests use no network" in text
+
+
+def test_score_depends_on_every_section_of_the_settings() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"]
+    assert sorted(stages["score"]["params"]) == sorted(Params.model_fields)
+    scripts = {path.stem for path in (ROOT / "stages").glob("*.py")} - {
+        "code",
+        "settings",
+        "report",
+    }
+    assert scripts == {x for x in scripts if f"code/{x}.txt" in stages["score"]["deps"]}

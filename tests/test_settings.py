@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tiebench import settings
@@ -209,3 +210,13 @@ def test_a_matched_run_has_the_other_keys_of_the_body_too() -> None:
         check(validate(Params, values))
     matched["body"]["norm_epsilon"] = 1e-3
     check(validate(Params, values))
+
+
+@pytest.mark.parametrize("section", ["bigram", "domains", "initial_loss", "tables", "word_forms"])
+def test_a_section_that_a_stage_reads_is_not_left_out(tmp_path, section: str) -> None:
+    values = {name: held for name, held in DEFAULT.items() if name != section}
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(values))
+    with pytest.raises(SettingsError, match="a section: stages of dvc.yaml read it") as caught:
+        load_params(path)
+    assert caught.value.subject == section

@@ -20,7 +20,7 @@ from tiebench.errors import SettingsError
 from tiebench.files import write_text
 from tiebench.paths import PARAMS
 from tiebench.schema import validate
-from tiebench.settings import Params, load_params, read_params
+from tiebench.settings import Params, complete, load_params, read_params
 
 CONF, LOCK, PASSED = Path("conf"), Path("conf.lock.yaml"), Path("settings.ok")
 ABSENT = "(none)"
@@ -173,7 +173,7 @@ def write_params(overrides: Iterable[str], *, path: Path = PARAMS) -> list[Chang
     """
     text, _ = compose(overrides)
     new = parse(text)
-    check(validate(Params, new))
+    check(complete(validate(Params, new)))
     try:
         old = read_params(path) if path.exists() else {}
     except SettingsError:  # unreadable: there is nothing to compare with, and this mends it
@@ -187,7 +187,7 @@ def write_params(overrides: Iterable[str], *, path: Path = PARAMS) -> list[Chang
 def check_params(path: Path = PARAMS) -> list[Change]:
     """The keys in which params.yaml is not what conf/ composes for its recorded choices."""
     values = read_params(path)
-    check(validate(Params, values))
+    check(complete(validate(Params, values)))
     return changes(values, parse(recompose(values)[0]))
 
 
@@ -198,7 +198,7 @@ def keep_params(path: Path = PARAMS) -> list[Change]:
         The keys in which it differs, which count as deliberate from now on.
     """
     values = read_params(path)
-    check(validate(Params, values))
+    check(complete(validate(Params, values)))
     composed, _ = recompose(values)
     write_text(LOCK, composed)
     return changes(values, parse(composed))

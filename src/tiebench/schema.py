@@ -23,6 +23,18 @@ class Settings(BaseModel):
 
 S = TypeVar("S", bound=Settings)
 
+
+def distinct(values: list[Any]) -> list[Any]:
+    """A list as it is, if no value is there twice.
+
+    Raises:
+        ValueError: one is.
+    """
+    if len(set(values)) != len(values):
+        raise ValueError(f"distinct values ({values})")
+    return values
+
+
 Name = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 """A name that becomes part of a path."""
 

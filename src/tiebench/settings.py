@@ -80,7 +80,26 @@ def load_params(path: Path = PARAMS) -> Params:
     """
     from tiebench.checks import check  # which reads the schema of this module
 
-    return check(validate(Params, read_params(path)))
+    return check(complete(validate(Params, read_params(path))))
+
+
+def complete(params: Params) -> Params:
+    """Check that no section is left out: dvc.yaml has a stage for each.
+
+    Reports of before a section was there are read without it.
+
+    Raises:
+        SettingsError: the section that is lacking.
+    """
+    for name in Params.model_fields:
+        if getattr(params, name) is None:
+            raise SettingsError(
+                name,
+                found="nothing",
+                expected="a section: stages of dvc.yaml read it",
+                mend="compose it (`tiebench params`); smaller settings make it quick",
+            )
+    return params
 
 
 def read_params(path: Path = PARAMS) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.reporting.word_forms_artefacts import CLOSER, ODDS, make_params, write_word_forms
+from tiebench.analysis.statistics import correct, paired_difference
 from tiebench.analysis.tables import read_table
 from tiebench.errors import DataError
 from tiebench.evaluation.score_word_forms import COLUMNS, tables
@@ -104,6 +105,30 @@ def test_verdicts_need_five_seeds_and_flat_curves(tmp_path, monkeypatch) -> None
     write_word_forms(FOLDER, PARAMS, CLOSER, dict.fromkeys(ODDS, 0.7), 0.001)
     pair = one(tables(PARAMS, {})["form_choice_pairs"][1], metric="form_loss")
     assert pair["verdict"] == "equivalent"
+
+
+def test_contrasts_are_corrected_over_runs_and_sides(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    at = {"language": "all", "centring": "centred", "metric": "contrast"}
+    for seeds, verdicts in ((4, ["undecided"] * 2), (5, ["above", "below"])):
+        params = make_params(seeds)
+        write_word_forms(FOLDER, params)
+        held = tables(params, {})
+        rows = held["word_forms_summary"][1]
+        sides = [one(rows, run="untied", side=side, **at) for side in ("input", "output")]
+        assert [row["verdict"] for row in sides] == verdicts
+    less = one(rows, run="untied", side="input_minus_output", **at)
+    shared = [one(rows, run="tied", side=side, **at) for side in ("input", "output")]
+    assert shared[0]["p_adjusted"] == shared[1]["p_adjusted"]
+    by_seed = held["word_forms"][1]
+    raw = []
+    for row in (*sides, less, shared[0]):
+        values = [
+            x["value"] for x in by_seed if all(x[key] == row[key] for key in ("run", "side", *at))
+        ]
+        raw.append(paired_difference(values, [0.0] * 5).p)
+    assert [x["p_adjusted"] for x in (*sides, less, shared[0])] == correct(raw, "holm")
+    assert {row["verdict"] for row in rows if row["metric"] != "contrast"} == {""}
 
 
 def test_without_word_forms_there_are_no_rows() -> None:

@@ -296,7 +296,7 @@ def test_metrics(empty):
     [
         (lambda text: text.replace("tied,1,4,6,2,new", "tied,1,9,6,2,new", 1), "row of"),
         (lambda text: text.replace("arm,", "arms,", 1), "columns"),
-        (lambda text: text.rsplit(",", 1)[0] + ",inf\n", "inf in column loss"),
+        (lambda text: text.rsplit(",", 1)[0] + ",inf\n", "found loss 'inf'"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "no row of untied, share 1, seed 4, step 6"),
     ],
 )

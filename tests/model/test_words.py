@@ -12,7 +12,7 @@ def test_couplings_of_conf_are_told_apart() -> None:
         key = (
             held.tied,
             held.widths(16),
-            head_words(held, 16),
+            head_words(held, 16, 50),
             table_words(held, 16, 50),
         )
         assert key not in said, (path.stem, said.get(key))
@@ -22,7 +22,7 @@ def test_couplings_of_conf_are_told_apart() -> None:
 def test_a_plain_head_and_what_differs_from_it() -> None:
     head = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
     plain = CouplingSettings(option="t", tied=True, transform=head)
-    assert head_words(plain, 16) == "linear to 16, gelu, layer_norm, bias"
+    assert head_words(plain, 16, 50) == "linear to 16, gelu, layer_norm, bias"
     assert table_words(plain, 16, 50) == "normal, std 0.02"
     frozen = {"kind": "linear", "bias": False, "initialization": "orthogonal", "trained": False}
     other = CouplingSettings(
@@ -31,7 +31,7 @@ def test_a_plain_head_and_what_differs_from_it() -> None:
         distribution="truncated_normal", std="inverse_sqrt_width",
         input_operations=[{"kind": "low_rank_addition", "rank": 3}, {"kind": "shift"}],
     )  # fmt: skip
-    assert head_words(other, 16) == (
+    assert head_words(other, 16, 50) == (
         "frozen orthogonal linear to 16 without bias, half_swap, gelu, channel_shuffle in 4 groups, "
         "times 0.25"
     )
@@ -39,7 +39,7 @@ def test_a_plain_head_and_what_differs_from_it() -> None:
         "truncated normal, std 0.25; input side low-rank addition of rank 3, shift; looked-up rows "
         "times 2"
     )
-    assert head_words(CouplingSettings(option="t", tied=True, bias=False), 16) == "none"
+    assert head_words(CouplingSettings(option="t", tied=True, bias=False), 16, 50) == "none"
 
 
 def test_two_widths_may_have_two_stds() -> None:

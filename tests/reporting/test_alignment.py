@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.test_tables import make_params, scored, write_raw
-from tiebench.analysis.tables import shown
+from tests.experiments.test_tables import FOLDER, make_params, scored, write_raw
+from tiebench.analysis.tables import read_table, shown, write_table
+from tiebench.experiments.tables_settings import RAW
 from tiebench.reporting import alignment
 from tiebench.reporting.results import Results
 from tiebench.reporting.svg import styled, svg_of
@@ -18,8 +19,26 @@ def empty(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def results(output: float, inputs: float, seeds: int = 5, **given: object) -> Results:
+def change(name: str, run: str, metric: str, mean: float, noise: float) -> None:
+    """Other values of a run than the raw tables have."""
+    rows = read_table(FOLDER / f"{name}.csv", mend="")
+    for row in rows:
+        if (row["run"], row["metric"]) == (run, metric):
+            row["value"] = shown(mean + noise * (int(row["seed"]) % 5 - 2))
+    write_table(FOLDER / f"{name}.csv", RAW[name], rows)
+
+
+def results(
+    output: float,
+    inputs: float,
+    seeds: int = 5,
+    lens: tuple[float, float] = (1.5, 0.0),
+    norms: tuple[float, float] = (1.0, 0.0),
+    **given: object,
+) -> Results:
     write_raw(output, inputs, seeds, **given)
+    change("logit_lens", "tied", "divergence", *lens)
+    change("table_geometry", "tied", "norm_spearman", *norms)
     tables = {
         name: [{key: shown(cell) for key, cell in row.items()} for row in rows]
         for name, rows in scored(seeds).items()
@@ -61,6 +80,30 @@ def test_few_seeds_decide_nothing():
         text = said(0.7, 0.3, seeds)
         assert "Not decided (fewer than 5 seeds)" in text
         assert "Yes" not in text
+
+
+def test_lengths_of_rows_follow_the_corrected_test():
+    assert "Rows of frequent tokens are longer in tied;" in said(0.7, 0.3, norms=(0.5, 0.01))
+    assert "Rows of frequent tokens are shorter in tied;" in said(0.7, 0.3, norms=(-0.5, 0.01))
+    text = said(0.7, 0.3, norms=(0.5, 0.5))
+    assert "tokens are neither clearly longer nor shorter in tied, " in text
+    text = said(0.7, 0.3, 4, norms=(0.5, 0.01))
+    assert "Rows of frequent tokens" not in text
+    assert "frequency of its token, in the mean over 4 seeds, without a claim: 0.4" in text
+
+
+def test_the_embedding_read_by_the_head_follows_the_paired_difference():
+    far, near = ((mean, 0.01) for mean in (2.5, 0.5))
+    assert "(1.50): farther, difference +1.00" in _lens(lens=far)
+    assert "(1.50): nearer, difference -1.00" in _lens(lens=near)
+    assert "(1.50): neither clearly farther nor nearer" in _lens(lens=(1.6, 1.0))
+    text = _lens(4, lens=far)
+    assert "that of untied (1.50), without a claim." in text and "farther" not in text
+
+
+def _lens(seeds: int = 5, **given: object) -> str:
+    text = next(x for x in said(0.7, 0.3, seeds, **given).splitlines() if "Read by the head" in x)
+    return text.replace("untied 1.50", "untied (1.50)")
 
 
 @pytest.mark.parametrize("seeds", [1, 5])

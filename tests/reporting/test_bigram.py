@@ -95,7 +95,10 @@ def test_other_numbers_give_other_sentences() -> None:
 def test_symmetry_and_the_window() -> None:
     text = told()
     assert "the logits of tied, log std, swap and one side are symmetric" in text
-    assert "So swap is not equivalent to two tables of half the width once trained: it ends" in text
+    assert "So swap is not equivalent to two tables of half the width once trained." in text
+    assert "It ends 0.50 nats above untied, whose two tables have the full width." in text
+    near = told(loss={"swap": 3.6})
+    assert "of half the width once trained." in near and "It ends" not in near
     assert (
         "one table ends 0.15 nats above two (different), against 1.40 for the next token." in text
     )
@@ -128,6 +131,14 @@ def test_relaxed_tying_and_validation() -> None:
     assert "The lowest validation loss is that of untied, 3.70" in text
     text = told(loss={"weak": 3.5})
     assert "that of tie penalty 0.0001, 3.60" in text and "from untied (different)." in text
+
+
+def test_runs_that_are_not_below_the_tied_one_carry_no_claim() -> None:
+    text = told(loss={"low_rank": 4.98})
+    assert "Relaxed tying" in text and "Most for its parameters" not in text
+    text = told(loss={"untied": 4.7, "weak": 4.98, "strong": 5.0})
+    assert "rising at each step; half of the gap" in text
+    assert "What tying costs here is what the two sides may differ by" not in text
 
 
 def test_few_seeds_claim_nothing() -> None:
@@ -188,7 +199,7 @@ def test_a_falling_curve_decides_nothing_but_speed() -> None:
         ("runs", None, "no such file"),
         ("runs", ("next,untied,3,", "next,untied,9,"), r"no row of untied \(next\), seed 3"),
         ("curves", ("next,map,", "next,none,"), r"no row of map \(next\), seed 0"),
-        ("runs", ("rank,140", "rank,inf"), "inf in column value"),
+        ("runs", ("rank,140", "rank,inf"), "found value .inf."),
         ("objectives", ("objective,", "object,"), "columns object"),
         ("rates", (",true", ",false"), "0 chosen learning rates"),
     ],

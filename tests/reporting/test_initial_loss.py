@@ -158,6 +158,24 @@ def test_fewer_than_five_seeds_decide_nothing() -> None:
     assert "as the reply says; it is there" not in text
 
 
+def test_fewer_than_five_seeds_judge_no_one() -> None:
+    held = ("as he says", "the initial values decide", "as the reply observes", "accounts for it")
+    text = told(seeds=(0, 1, 2, 3))
+    assert not [x for x in (*held, "as the reply says", "not 1/d³") if x in text]
+    assert "in the mean over 4 seeds, without a claim: tied 2.5" in text
+    assert "nats above ln n, without a claim." in text
+    assert all(x in told() for x in held)
+
+
+def test_the_std_is_that_of_the_table() -> None:
+    made = initial_loss_settings()
+    for run in ("fixed_std", "rescaled_fixed_std", "untied_fixed_std"):
+        made["runs"][run]["coupling"]["std"] = 0.03
+    found = page(runs=made["runs"])
+    assert "With 12 layers, std 0.03 and d = 768" in "\n".join(found.findings)
+    assert "one table with std 0.03 and 12 layers" in found.figures[-1].caption
+
+
 def test_the_replys_observations() -> None:
     text = told()
     assert "slightly above it, tied or not, as the reply observes." in text

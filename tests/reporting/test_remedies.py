@@ -85,10 +85,11 @@ def test_theory_is_that_of_suppressed_branches() -> None:
     held = {
         run: initial_loss(x.coupling, group.body_of(run), 1024) for run, x in group.runs.items()
     }
-    assert held["tied"] == pytest.approx(16, abs=0.01)
+    epsilon = group.body.norm_epsilon  # shrinks a row of variance 1/256 by so much
+    assert held["tied"] == pytest.approx(16 / math.sqrt(1 + 256 * epsilon), abs=0.01)
     assert held["untied"] == pytest.approx(held["half_swap"], abs=1e-3)
     assert held["untied"] == pytest.approx(math.log(1024) + 0.5, abs=0.02)
-    assert held["matched_initial_loss"] == pytest.approx(held["log_vocabulary"], abs=1e-6)
+    assert held["matched_initial_loss"] == pytest.approx(held["log_vocabulary"], abs=0.03)
     assert held["tied_standard"] is held["orthogonal_standard"] is None
 
 

@@ -54,8 +54,21 @@ def gap(run: str, share: float, size: float, verdict: str = "", **cells: Any) ->
 
 def small(std: float, share: float, limit: str = "normal", **cells: Any) -> dict[str, str]:
     held = {"sweep": "underflow", "run": "tied", "std": f"{std:g}", "deviation": std, "others": "",
-            "format": "float16", "limit": limit, "when": "start", "seeds": 3, "share": share}  # fmt: skip
+            "format": "float16", "limit": limit, "when": "start", "seeds": 5, "share": share,
+            "point": f"std {std:g}"}  # fmt: skip
     return row("underflow", **{**held, **cells})
+
+
+def shares(
+    *points: tuple[float, float], seeds: int = 5, noise: float = 0.01
+) -> list[dict[str, str]]:
+    """By seed, the shares below float16's normal numbers at (std, share)."""
+    return [
+        row("sweeps", sweep="underflow", run="tied", point=f"std {std:g}", seed=seed,
+            metric="float16_below_normal_start", value=share + sign * noise * (seed - 2))
+        for sign, (std, share) in zip((1, -1), points, strict=True)
+        for seed in range(seeds)
+    ]  # fmt: skip
 
 
 USUAL: dict[str, list[dict[str, str]]] = {
@@ -70,7 +83,10 @@ USUAL: dict[str, list[dict[str, str]]] = {
         small(0.06, 0.0, "subnormal"),
         *(small(x, 0.0, "subnormal", format="bfloat16") for x in (0.002, 0.06)),
     ],
-    "sweeps": [row("sweeps", sweep="stability", metric="unigram_loss", value=5.83)],
+    "sweeps": [
+        row("sweeps", sweep="stability", metric="unigram_loss", value=5.83),
+        *shares((0.002, 0.4), (0.06, 0.1)),
+    ],
     "sweep_points": [
         row("sweep_points", sweep="stability", point=x, axis=axis, value=value)
         for x in ("1", "2")
@@ -131,9 +147,18 @@ def test_underflow_follows_the_shares() -> None:
     assert "From std 0.002 to 0.06 the share below float16's normal numbers falls" in text
     assert "as Su 2023 expects" in text
     rows = [small(0.002, 0.1), small(0.06, 0.4), small(0.06, 0.001, "subnormal")]
-    text = said(underflow=rows)
+    text = said(underflow=rows, sweeps=shares((0.002, 0.1), (0.06, 0.4)))
     assert "float16 loses up to 0.1% (at std 0.06, slight)" in text
     assert "rises (10% to 40%), against what Su 2023 expects" in text
+
+
+def test_underflow_claims_nothing_with_few_seeds_or_within_the_interval() -> None:
+    for seeds in (1, 4):
+        text = said(sweeps=shares((0.002, 0.4), (0.06, 0.1), seeds=seeds))
+        assert "Su 2023" not in text
+        assert f"goes from 40% to 10% in the mean over {seeds} seed" in text
+    text = said(sweeps=shares((0.002, 0.4), (0.06, 0.1), noise=0.5))
+    assert "normal numbers is not shown to change (40% to 10%)." in text and "Su 2023" not in text
 
 
 @pytest.mark.parametrize("lacking", [(), ("stability", "underflow"), ("sweep_choices",)])

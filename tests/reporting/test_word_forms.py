@@ -88,6 +88,18 @@ def test_few_seeds_make_no_claim(seeds: int) -> None:
     assert f"in the mean over {seeds} seed" in text
 
 
+def test_the_corrected_verdict_decides_and_not_the_single_interval() -> None:
+    closer = {**CLOSER, ("untied", "output"): -0.032}
+    row = WordForms(made := make(closer, noise=0.02)).geometry("untied", "output", "contrast")
+    assert row is not None and float(row["high"]) < 0
+    assert "It keeps them apart" in " ".join(findings(WordForms(made)))
+    changed = [{**x, "verdict": "undecided"} if x == row else x for x in made["word_forms_summary"]]
+    text = " ".join(
+        findings(WordForms(Results("t", made.tables | {"word_forms_summary": changed})))
+    )
+    assert "It keeps them apart" not in text
+
+
 def test_curves_that_still_fall_make_no_claim() -> None:
     text = said(flat="false")
     assert text.count("without a claim, since the learning curve is not flat, forms are") == 4

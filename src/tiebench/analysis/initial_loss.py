@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiebench.analysis.permutations import channel_shuffle, fixed_points, half_swap, swapped
+from tiebench.model.coupling_settings import CUT
 from tiebench.model.settings import ChannelShuffle, CouplingSettings, HalfSwap, Linear
 
-CUT = 3.0
-"""Where a truncated normal is cut, in standard deviations of the normal."""
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 """Gauss-Hermite quadrature of a unit normal; the weights sum to sqrt(2 pi)."""
 
@@ -48,8 +47,8 @@ def logits_of(
     if len(coupling.transform) > 1 or coupling.widths(width) != (width, width):
         return None
     sigma = coupling.table_std(vocabulary, width)
-    input_scale, scale = coupling.scales(width)
-    scale /= math.sqrt(1 + epsilon / (sigma * input_scale) ** 2)
+    scale = coupling.logit_factor(width, vocabulary)
+    scale /= math.sqrt(1 + epsilon / (sigma * coupling.input_factor(width)) ** 2)
     shared = coupling.tied or coupling.shared_initialization
     head = coupling.transform[0] if coupling.transform else None
     kept, pairs = width, 0

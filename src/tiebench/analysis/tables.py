@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +79,56 @@ def read_table(path: Path, *, mend: str) -> list[dict[str, str]]:
                 mend=mend,
             )
     return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def read_numbers(
+    path: Path,
+    columns: Sequence[str],
+    numbers: Mapping[str, type],
+    *,
+    optional: Collection[str] = (),
+    keys: Collection[str] = (),
+    mend: str,
+) -> list[dict[str, Any]]:
+    """Rows of a table that a stage wrote, cells of some columns as numbers.
+
+    Args:
+        path: the CSV file.
+        columns: the header that it must have, in order.
+        numbers: by column, `int` or `float`; the other cells stay text.
+        optional: columns of which a cell may be empty, which is then None.
+        keys: columns of `float` that tell rows apart, as all columns of other kinds do.
+        mend: what makes the file anew.
+
+    Raises:
+        DataError: as `read_table`; no rows, another header, a row that is there twice, or a number
+            that is none or not finite, with its line.
+    """
+    rows: list[dict[str, Any]] = list(read_table(path, mend=mend))
+    if not rows or tuple(rows[0]) != tuple(columns):
+        found = f"columns {', '.join(rows[0])}" if rows else "no rows"
+        raise DataError(path, found=found, expected=", ".join(columns), mend=mend)
+    telling = [x for x in columns if numbers.get(x) is not float or x in keys]
+    known: set[tuple[str, ...]] = set()
+    for line, row in enumerate(rows, start=2):
+        told = tuple(row[column] for column in telling)
+        if told in known:
+            found = f"a second row {', '.join(told)}"
+            expected = "one row of each"
+            raise DataError(f"{path}, line {line}", found=found, expected=expected, mend=mend)
+        known.add(told)
+        for column in numbers.keys() & row.keys():
+            cell = row[column]
+            try:
+                row[column] = None if column in optional and not cell else numbers[column](cell)
+                finite = row[column] is None or math.isfinite(row[column])
+            except ValueError:
+                finite = False
+            if not finite:
+                raise DataError(
+                    f"{path}, line {line}",
+                    found=f"{column} {cell!r}",
+                    expected="a finite number",
+                    mend=mend,
+                )
+    return rows

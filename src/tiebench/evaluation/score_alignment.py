@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from tiebench.analysis.statistics import (
     correct,
     mean_interval,
     paired_difference,
+    shared_seeds,
 )
-from tiebench.analysis.tables import read_table
+from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
 from tiebench.experiments.tables_settings import RAW
 from tiebench.paths import evaluation_folder
@@ -26,6 +27,7 @@ from tiebench.settings import Params, families
 
 Row = dict[str, Any]
 MEND = "run `dvc repro tables`"
+NUMBERS = {"seed": int, "layer": int, "value": float, "floor": float}
 PUBLISHED = Path(__file__).parents[1] / "analysis" / "published_alignment.yaml"
 PAIR = ("family", "first", "second", "pair", "initialization", "metric")
 ESTIMATE = ("seeds", "mean", "low", "high")
@@ -37,7 +39,10 @@ DIFFERENCES = (
 )  # fmt: skip
 """Output-tied minus input-tied, `over` nothing or the floor, with the sign turned for metrics of
 distance: above zero the tied table is more like the output table."""
-GEOMETRY = ("family", "run", "table", "bin", "metric", *ESTIMATE)
+LENS_METRIC = "divergence"
+"""In DIFFERENCES, of the embedding read by the head: tied minus untied, farther above zero."""
+GEOMETRY = ("family", "run", "table", "bin", "metric", *ESTIMATE, "p_adjusted")
+"""`p_adjusted`: of a `norm_spearman` other than zero, corrected over the tables of a family."""
 LENS = ("family", "run", "layer", "metric", *ESTIMATE)
 PUBLISHED_ROWS = ("source", "models", "pair", "metric", "value", "chance")
 DISTANCES = frozenset({"subspace", "residual"})
@@ -56,10 +61,13 @@ def tables(params: Params) -> dict[str, tuple[Sequence[str], list[Row]]]:
     return {
         "alignment": (RAW["alignment"], raw["alignment"]),
         "alignment_summary": (SUMMARY, list(_summary(raw["alignment"]))),
-        "alignment_differences": (DIFFERENCES, _differences(raw["alignment"], correction)),
+        "alignment_differences": (
+            DIFFERENCES,
+            _differences(raw["alignment"], raw["logit_lens"], correction),
+        ),
         "alignment_published": (PUBLISHED_ROWS, list(_published()) if params.tables else []),
         "table_geometry": (RAW["table_geometry"], raw["table_geometry"]),
-        "table_geometry_summary": (GEOMETRY, list(_estimates(raw["table_geometry"], GEOMETRY))),
+        "table_geometry_summary": (GEOMETRY, _shapes(raw["table_geometry"], correction)),
         "logit_lens": (RAW["logit_lens"], raw["logit_lens"]),
         "logit_lens_summary": (LENS, list(_estimates(raw["logit_lens"], LENS))),
     }
@@ -68,21 +76,10 @@ def tables(params: Params) -> dict[str, tuple[Sequence[str], list[Row]]]:
 def _read(params: Params) -> dict[str, list[Row]]:
     """The raw tables with numbers, after a check that they are of these runs and seeds."""
     folder = evaluation_folder(params.name, "tables")
-    held: dict[str, list[Row]] = {}
-    for name, columns in RAW.items():
-        path = folder / f"{name}.csv"
-        rows = read_table(path, mend=MEND)
-        if not rows or tuple(rows[0]) != columns:
-            found = f"columns {', '.join(rows[0])}" if rows else "no rows"
-            raise DataError(path, found=found, expected=", ".join(columns), mend=MEND)
-        held[name] = []
-        for number, row in enumerate(rows, start=2):
-            try:
-                held[name].append(_numbers(row))
-            except ValueError as error:
-                raise DataError(
-                    f"{path}, line {number}", found=str(error), expected="finite numbers", mend=MEND
-                ) from None
+    held = {
+        name: read_numbers(folder / f"{name}.csv", columns, NUMBERS, optional=("floor",), mend=MEND)
+        for name, columns in RAW.items()
+    }
     expected = {
         (family, run, seed)
         for family, group in families(params).items()
@@ -99,21 +96,6 @@ def _read(params: Params) -> dict[str, list[Row]]:
                 expected="the runs and seeds of params.yaml",
                 mend=MEND,
             )
-    return held
-
-
-def _numbers(row: Mapping[str, str]) -> Row:
-    held: Row = dict(row)
-    for key in ("seed", "layer"):
-        if key in row:
-            held[key] = int(row[key])
-    for key in ("value", "floor"):
-        if row.get(key) or key == "value":
-            held[key] = float(row[key])
-            if not math.isfinite(held[key]):
-                raise ValueError(f"{row[key]} in column {key}")
-        elif key in row:
-            held[key] = None
     return held
 
 
@@ -151,7 +133,19 @@ def _summary(rows: list[Row]) -> Iterator[Row]:
         yield found
 
 
-def _differences(rows: list[Row], correction: Any) -> list[Row]:
+def _shapes(rows: list[Row], correction: Any) -> list[Row]:
+    found: list[Row] = [{**row, "p_adjusted": None} for row in _estimates(rows, GEOMETRY[:-1])]
+    tested = [x for x in found if (x["bin"], x["metric"]) == ("all", "norm_spearman")]
+    values = _grouped(rows, GEOMETRY[:5])
+    for held in _grouped(tested, ("family",)).values():
+        seeds = ([x["value"] for x in values[tuple(r[k] for k in GEOMETRY[:5])]] for r in held)
+        p_values = [paired_difference(x, [0.0] * len(x)).p for x in seeds]
+        for row, p in zip(held, correct(p_values, correction), strict=True):
+            row["p_adjusted"] = p
+    return found
+
+
+def _differences(rows: list[Row], lens: list[Row], correction: Any) -> list[Row]:
     """Corrected over the pairs of an untied and a tied run of a family, by metric."""
     held = _grouped(rows, ("family", "first", "second", "initialization", "metric", "pair"))
     found: list[Row] = []
@@ -165,20 +159,38 @@ def _differences(rows: list[Row], correction: Any) -> list[Row]:
                 [sign * (row["value"] - (row["floor"] if over == "floor" else 0)) for row in part]
                 for part in (outputs, inputs)
             )
-            difference = paired_difference(ours, theirs)
-            found.append(
-                {
-                    "family": family, "untied": first, "tied": second,
-                    "initialization": initialization, "metric": metric, "over": over,
-                    "seeds": difference.n, "mean": difference.mean, "low": difference.low,
-                    "high": difference.high, "p": difference.p,
-                }
-            )  # fmt: skip
+            at = (family, first, second, initialization, metric, over)
+            found.append(_difference(at, ours, theirs))
+    found += _lens_differences(lens, dict.fromkeys(_runs_of(row) for row in found))
     for tested in _grouped(found, ("family", "initialization", "metric", "over")).values():
         adjusted = correct([row["p"] for row in tested], correction)
         for row, p in zip(tested, adjusted, strict=True):
             row |= {"p_adjusted": p, **_verdict(row, p)}
     return found
+
+
+def _difference(at: Sequence[str], ours: Sequence[float], theirs: Sequence[float]) -> Row:
+    found = paired_difference(ours, theirs)
+    return {
+        **dict(zip(DIFFERENCES[:6], at, strict=True)),
+        "seeds": found.n, "mean": found.mean, "low": found.low, "high": found.high, "p": found.p,
+    }  # fmt: skip
+
+
+def _runs_of(row: Row) -> tuple[Any, ...]:
+    return row["family"], row["untied"], row["tied"]
+
+
+def _lens_differences(rows: list[Row], pairs: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
+    """How much farther the embedding of the tied run is from the final prediction."""
+    held: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if (row["layer"], row["metric"]) == (0, LENS_METRIC):
+            held[row["family"], row["run"]][row["seed"]] = row["value"]
+    for family, untied, tied in pairs:
+        ours, theirs = shared_seeds(held[family, tied], held[family, untied])
+        if ours:
+            yield _difference((family, untied, tied, "", LENS_METRIC, "nothing"), ours, theirs)
 
 
 def _verdict(row: Row, p: float | None) -> Row:
@@ -188,7 +200,8 @@ def _verdict(row: Row, p: float | None) -> Row:
         return {"verdict": "undecided", "reason": "the difference is the same in every seed"}
     if p >= 1 - LEVEL:
         return {"verdict": "undecided", "reason": "no difference is shown"}
-    return {"verdict": "output" if row["mean"] > 0 else "input", "reason": ""}
+    words = ("farther", "nearer") if row["metric"] == LENS_METRIC else ("output", "input")
+    return {"verdict": words[row["mean"] <= 0], "reason": ""}
 
 
 def _published() -> Iterator[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -11,7 +10,7 @@ from typing import Any
 from tiebench.analysis.initial_loss import logits_of, second_order
 from tiebench.analysis.learning_curves import Curves, flattened_rows, unflattened
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_table
+from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
 from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.evaluation.summaries import ESTIMATES, summarize
@@ -22,6 +21,10 @@ from tiebench.settings import Params
 
 Row = dict[str, Any]
 MEND = "run `dvc repro bigram`"
+NUMBERS = {
+    "seed": int, "update": int,
+    **dict.fromkeys(("value", "loss", "area", "learning_rate"), float),
+}  # fmt: skip
 SUMMARY = ("objective", "run", "metric", *ESTIMATES)
 CURVES = ("objective", "run", "metric", "update", "seeds", "mean", "low", "high")
 PAIRS = (
@@ -35,8 +38,8 @@ RUNS = (
 )  # fmt: skip
 JUDGED = ("loss", "valid_loss", "area")
 """Metrics that runs are compared in, all in nats."""
-SPEED = frozenset({"area"})
-"""Of these, what is about the way and not its end, which need not have been reached."""
+CURVE_OF = {"loss": "train_loss", "valid_loss": "valid_loss"}
+"""The curve that must be flat for a verdict; the area is about the way and not its end."""
 
 
 def tables(params: Params) -> dict[str, tuple[Sequence[str], list[Row]]]:
@@ -82,23 +85,17 @@ def _as_objective(row: Row) -> Row:
 def _read(name: str, settings: BigramSettings) -> dict[str, list[Row]]:
     """The raw tables of a report with numbers, once they are known to be of these settings."""
     folder = evaluation_folder(name, "bigram")
-    numbers = {"value": float, "loss": float, "area": float, "seed": int, "update": int,
-               "learning_rate": float}  # fmt: skip
-    held: dict[str, list[Row]] = {}
-    for table, columns in TABLES.items():
-        path = folder / f"{table}.csv"
-        rows = read_table(path, mend=MEND)
-        if not rows or tuple(rows[0]) != columns:
-            found = f"columns {', '.join(rows[0])}" if rows else "no rows"
-            raise DataError(path, found=found, expected=", ".join(columns), mend=MEND)
-        held[table] = []
-        for number, row in enumerate(rows, start=2):
-            try:
-                held[table].append({k: _cell(numbers.get(k), x, k) for k, x in row.items()})
-            except ValueError as error:
-                raise DataError(
-                    f"{path}, line {number}", found=str(error), expected="finite numbers", mend=MEND
-                ) from None
+    held = {
+        table: read_numbers(
+            folder / f"{table}.csv",
+            columns,
+            NUMBERS,
+            optional=("loss", "area"),
+            keys=("learning_rate",),
+            mend=MEND,
+        )
+        for table, columns in TABLES.items()
+    }
     wanted = {(NEXT, run) for run in settings.runs}
     wanted |= {(WINDOW, run) for run in settings.window_runs}
     expected = {(*run, seed) for run in wanted for seed in settings.seeds}
@@ -121,17 +118,6 @@ def _read(name: str, settings: BigramSettings) -> dict[str, list[Row]]:
             mend=MEND,
         )
     return held
-
-
-def _cell(kind: Any, cell: str, column: str) -> Any:
-    if kind is None:
-        return cell
-    if cell == "" and column in ("loss", "area"):
-        return None
-    value = kind(cell)
-    if not math.isfinite(value):
-        raise ValueError(f"{cell} in column {column}")
-    return value
 
 
 def _curve_rows(curves: list[Row]) -> Iterator[Row]:
@@ -196,7 +182,10 @@ def _pair_rows(
     held: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     for row in values:
         held[row["objective"], row["metric"], row["run"]][row["seed"]] = row["value"]
-    falling = unflattened(flattened_rows(_training_curves(curves), rule.share, rule.nats))
+    falling = {
+        metric: unflattened(flattened_rows(_curves_of(curves, curve), rule.share, rule.nats))
+        for metric, curve in CURVE_OF.items()
+    }
     for objective in dict.fromkeys(row["objective"] for row in values):
         for metric in JUDGED:
             compared = [
@@ -204,15 +193,15 @@ def _pair_rows(
                         (held[objective, metric, first], held[objective, metric, second]))
                 for first, second in contests(settings, objective)
             ]  # fmt: skip
-            of = {} if metric in SPEED else falling
+            of = falling.get(metric, {})
             for judgement in judge(compared, statistics, of):
                 yield _pair_row(metric, judgement)
 
 
-def _training_curves(rows: list[Row]) -> Curves:
+def _curves_of(rows: list[Row], metric: str) -> Curves:
     curves: dict[tuple[str, str], dict[int, list[tuple[int, float]]]] = {}
     for row in rows:
-        if row["metric"] == "train_loss":
+        if row["metric"] == metric:
             by_seed = curves.setdefault((row["objective"], row["run"]), {})
             by_seed.setdefault(row["seed"], []).append((row["update"], row["value"]))
     return curves

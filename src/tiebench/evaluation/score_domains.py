@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_table, shown
+from tiebench.analysis.tables import read_numbers, shown
 from tiebench.errors import DataError
 from tiebench.evaluation.summaries import ESTIMATES, summarize
 from tiebench.evaluation.verdicts import Contest, Judgement, judge
@@ -18,6 +17,7 @@ from tiebench.settings import Params, families
 
 Row = dict[str, Any]
 MEND = "run `dvc repro domains`"
+NUMBERS = {"seed": int, "step": int, "epochs": float, "loss": float, "value": float}
 CURVES = ("arm", "share", "step", "epochs", "part", "seeds", "mean", "low", "high")
 SUMMARY = ("share", "arm", "metric", *ESTIMATES)
 PAIRS = (
@@ -57,21 +57,10 @@ def _read(params: Params) -> dict[str, list[Row]]:
     """The raw tables with numbers, after a check that they are of these shares and seeds."""
     folder, settings = evaluation_folder(params.name, "domains"), params.domains
     assert settings is not None, "asked before"
-    held: dict[str, list[Row]] = {}
-    for name, columns in RAW.items():
-        path = folder / f"{name}.csv"
-        rows = read_table(path, mend=MEND)
-        if not rows or tuple(rows[0]) != columns:
-            found = f"columns {', '.join(rows[0])}" if rows else "no rows"
-            raise DataError(path, found=found, expected=", ".join(columns), mend=MEND)
-        held[name] = []
-        for number, row in enumerate(rows, start=2):
-            try:
-                held[name].append(_numbers(row))
-            except ValueError as error:
-                raise DataError(
-                    f"{path}, line {number}", found=str(error), expected="finite numbers", mend=MEND
-                ) from None
+    held = {
+        name: read_numbers(folder / f"{name}.csv", columns, NUMBERS, mend=MEND)
+        for name, columns in RAW.items()
+    }
     expected = {
         (arm, shown(share), seed, step, part)
         for arm in ARMS for share in settings.shares for seed in families(params)[FAMILY].seeds
@@ -91,19 +80,6 @@ def _read(params: Params) -> dict[str, list[Row]]:
             expected="the shares, seeds and steps of params.yaml",
             mend=MEND,
         )
-    return held
-
-
-def _numbers(row: Mapping[str, str]) -> Row:
-    held: Row = dict(row)
-    for key in ("seed", "step"):
-        if key in row:
-            held[key] = int(row[key])
-    for key in ("epochs", "loss", "value"):
-        if key in row:
-            held[key] = float(row[key])
-            if not math.isfinite(held[key]):
-                raise ValueError(f"{row[key]} in column {key}")
     return held
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tiebench.analysis import initial_loss as theory
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_table
+from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
 from tiebench.experiments.initial_loss_settings import (
     DISTRIBUTIONS,
@@ -94,10 +94,7 @@ def _wanted(settings: InitialLossSettings) -> tuple[set[tuple[str, ...]], set[tu
 
 
 def _checked(path: Path, columns: Sequence[str], wanted: set[tuple[str, ...]]) -> list[Row]:
-    rows: list[Row] = list(read_table(path, mend=MEND))
-    if not rows or tuple(rows[0]) != tuple(columns):
-        found = f"columns {', '.join(rows[0])}" if rows else "no rows"
-        raise DataError(path, found=found, expected=", ".join(columns), mend=MEND)
+    rows: list[Row] = read_numbers(path, columns, {"value": float}, mend=MEND)
     present = [tuple(row[column] for column in columns[:-1]) for row in rows]
     if set(present) != wanted or len(present) != len(wanted):
         extra = sorted(set(present) ^ wanted) or [
@@ -110,19 +107,7 @@ def _checked(path: Path, columns: Sequence[str], wanted: set[tuple[str, ...]]) -
             expected="one row for each model and seed of params.yaml",
             mend=MEND,
         )
-    for number, row in enumerate(rows, start=2):
-        row["value"] = _number(row["value"], f"{path}, line {number}")
     return rows
-
-
-def _number(cell: str, where: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise DataError(where, found=cell or "nothing", expected="a finite number", mend=MEND)
-    return value
 
 
 def _loss_rows(settings: InitialLossSettings, rows: list[Row]) -> Iterator[Row]:

@@ -116,7 +116,7 @@ def _run_rows(params: Params, family: str, group: FamilySettings) -> Iterator[Ro
             "option": coupling.option,
             "tied": coupling.tied,
             "std": std,
-            "logit_scale": coupling.scales(body.width)[1],
+            "logit_scale": coupling.logit_factor(body.width, tokenizer.vocabulary),
             "width": body.width,
             "d_sigma": body.width * std,
             "log_vocabulary": math.log(tokenizer.vocabulary),
@@ -148,7 +148,7 @@ def initial_loss(coupling: CouplingSettings, body: BodySettings, vocabulary: int
     """
     still = body.kind == "identity" or (body.branch == "zero" and body.norm_placement == "pre")
     added = body.kind != "identity" and body.positions != "rotary"
-    logits = logits_of(coupling, vocabulary, body.width)
+    logits = logits_of(coupling, vocabulary, body.width, body.norm_epsilon)
     if not still or added or body.embedding_norm or logits is None:
         return None
     return second_order(logits, vocabulary)

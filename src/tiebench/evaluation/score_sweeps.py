@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_table
+from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
 from tiebench.evaluation.summaries import ESTIMATES, summarize
 from tiebench.evaluation.verdicts import Contest, Judgement, judge
@@ -253,21 +252,7 @@ def _read(params: Params, name: str, sweep: SweepSettings) -> list[Row]:
     """The results of a sweep, after a check that they are of its runs, points and seeds."""
     mend = f"run `dvc repro sweeps@{name}`"
     path = evaluation_folder(params.name, "sweeps") / name / "results.csv"
-    rows = read_table(path, mend=mend)
-    if not rows or tuple(rows[0]) != RAW["results"]:
-        found = f"columns {', '.join(rows[0])}" if rows else "no rows"
-        raise DataError(path, found=found, expected=", ".join(RAW["results"]), mend=mend)
-    held: list[Row] = []
-    for number, row in enumerate(rows, start=2):
-        try:
-            value, seed = float(row["value"]), int(row["seed"])
-            if not math.isfinite(value):
-                raise ValueError(f"the value {row['value']}")
-        except ValueError as error:
-            raise DataError(
-                f"{path}, line {number}", found=str(error), expected="finite numbers", mend=mend
-            ) from None
-        held.append({**row, "seed": seed, "value": value})
+    held = read_numbers(path, RAW["results"], {"seed": int, "value": float}, mend=mend)
     present = {(row["run"], row["point"], row["seed"]) for row in held}
     expected = {
         (run, named(point), seed)

@@ -40,7 +40,7 @@ HEADLINES = ("loss", "accuracy", "bits_per_byte", "initial_loss", "unigram_loss"
 
 STAGES = (
     "prepare", "labels", "pretrain", "retrieval", "probing", "transfer", "accounting",
-    "word_forms", "tables", "domains", "score",
+    "initial_loss", "bigram", "sweep", "tables", "domains", "word_forms", "score",
 )  # fmt: skip
 LIBRARIES = (
     "torch", "tokenizers", "numpy", "scipy", "scikit-learn", "statsmodels", "datasets", "evaluate",
@@ -74,7 +74,7 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "layers": shape.layers,
                     "feedforward_width": shape.feedforward_width if shape.layers else None,
                     "other_body": bool(settings.body),
-                    "head": head_words(coupling, body.width),
+                    "head": head_words(coupling, body.width, vocabulary),
                     "other_head": _differ(HEAD, coupling, common),
                     "coupling": coupling.option,
                     "input_std": coupling.table_std(vocabulary, shape.widths[0]),

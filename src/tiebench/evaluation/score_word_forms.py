@@ -11,7 +11,14 @@ import numpy as np
 
 from tiebench.analysis.learning_curves import Unflattened
 from tiebench.analysis.resampling import SampledEstimate, bootstrap_difference, bootstrap_interval
-from tiebench.analysis.tables import read_table
+from tiebench.analysis.statistics import (
+    LEVEL,
+    MINIMUM_SEEDS,
+    Correction,
+    correct,
+    paired_difference,
+)
+from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
 from tiebench.evaluation.summaries import summarize, summary_columns
 from tiebench.evaluation.verdicts import Contest, Judgement, judge
@@ -36,7 +43,10 @@ GEOMETRY = ("forms", "matched", "contrast", "auc")
 each the mean over lemmas."""
 UNITS = ("positions", "lemmas")
 """What a mean of choices is over: each position counts the same, or each lemma."""
-NUMBERS = frozenset({"pairs", "forms", "matched", "auc", "positions", "value", "seed", *CHOICE})
+NUMBERS = {
+    **dict.fromkeys(("forms", "matched", "auc", "value", *CHOICE), float),
+    **dict.fromkeys(("seed", "positions", "pairs"), int),
+}
 JUDGED = {"form_loss": "loss", "lemma_loss": "loss", "accuracy": "accuracy"}
 """Metrics of choice with a verdict, and the margin that is theirs."""
 
@@ -50,9 +60,10 @@ CHOICE_PAIRS = (
     "low", "high", "varies", "p_adjusted", "detectable", "margin", "p_equivalence_adjusted",
     "verdict", "reason",
 )  # fmt: skip
+SUMMARIZED = ("language", "side", "centring")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "word_forms": WORD_FORMS,
-    "word_forms_summary": summary_columns(("language", "side", "centring")),
+    "word_forms_summary": (*summary_columns(SUMMARIZED), "p_adjusted", "verdict"),
     "word_forms_lemmas": LEMMAS,
     "word_forms_coverage": ("language", "metric", "value"),
     "form_choice": CHOICES,
@@ -84,7 +95,9 @@ def tables(
     baselines = {FAMILY: baseline}
     rows: dict[str, Sequence[Row]] = {
         "word_forms": by_seed,
-        "word_forms_summary": summarize(by_seed, ("language", "side", "centring"), baselines),
+        "word_forms_summary": _with_verdicts(
+            summarize(by_seed, SUMMARIZED, baselines), by_seed, params.statistics.correction
+        ),
         "word_forms_lemmas": list(_geometry_lemmas(geometry)),
         "word_forms_coverage": raw["coverage"],
         "form_choice": [*chosen, *_unigram_rows(raw["baseline"])],
@@ -100,7 +113,10 @@ def _read(params: Params) -> dict[str, list[Row]]:
     family = params.word_decoders
     assert family is not None
     folder = evaluation_folder(params.name, "word_forms")
-    held = {name: _read_one(folder / f"{name}.csv", columns) for name, columns in RAW.items()}
+    held = {
+        name: read_numbers(folder / f"{name}.csv", columns, NUMBERS, mend=MEND)
+        for name, columns in RAW.items()
+    }
     codes = params.corpora[family.corpus].languages
     expected = {
         (run, seed, code) for run in family.all_runs for seed in family.seeds_of(run)
@@ -117,34 +133,6 @@ def _read(params: Params) -> dict[str, list[Row]]:
                 mend=MEND,
             )
     return held
-
-
-def _read_one(path: Any, columns: Sequence[str]) -> list[Row]:
-    rows = read_table(path, mend=MEND)
-    if not rows or tuple(rows[0]) != tuple(columns):
-        found = f"columns {', '.join(rows[0])}" if rows else "no rows"
-        raise DataError(path, found=found, expected=", ".join(columns), mend=MEND)
-    for number, row in enumerate(rows, start=2):
-        wrong = [(key, x) for key, x in row.items() if key in NUMBERS and not _is_finite(x)]
-        if wrong:
-            raise DataError(
-                f"{path}, line {number}",
-                found=f"{wrong[0][0]} {wrong[0][1]!r}",
-                expected="a finite number",
-                mend=MEND,
-            )
-    integers = ("seed", "positions", "pairs")
-    return [
-        {k: int(x) if k in integers else float(x) if k in NUMBERS else x for k, x in row.items()}
-        for row in rows
-    ]
-
-
-def _is_finite(cell: str) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False
 
 
 def _with_contrast(rows: Rows) -> list[Row]:
@@ -177,6 +165,41 @@ def _geometry_rows(rows: Rows) -> Iterator[Row]:
         for metric in GEOMETRY:
             value = math.fsum(row[metric] for row in lemmas) / len(lemmas)
             yield {"family": FAMILY, **at, "metric": metric, "value": value}
+
+
+def _with_verdicts(summary: list[Row], by_seed: list[Row], correction: Correction) -> list[Row]:
+    """With what a contrast is of zero: above, below or undecided; empty for other metrics.
+
+    P values are corrected over the runs and sides of a language and centring; both sides of one
+    table are one test.
+    """
+    values: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    tests: dict[tuple[str, str], dict[tuple[Any, ...], Row]] = defaultdict(dict)
+    for row in by_seed:
+        values[tuple(row[x] for x in ("run", *SUMMARIZED, "metric"))].append(row["value"])
+    rows: list[Row] = [{**row, "p_adjusted": None, "verdict": ""} for row in summary]
+    for row in rows:
+        if row["metric"] == "contrast":
+            held = values[tuple(row[x] for x in ("run", *SUMMARIZED, "metric"))]
+            same = tests[row["language"], row["centring"]].setdefault((row["run"], *held), row)
+            if same is row:
+                row["p_adjusted"] = paired_difference(held, [0.0] * len(held)).p
+    for group in tests.values():
+        adjusted = correct([row["p_adjusted"] for row in group.values()], correction)
+        for row, p in zip(group.values(), adjusted, strict=True):
+            row["p_adjusted"] = p
+    for row in rows:
+        if row["metric"] == "contrast":
+            held = values[tuple(row[x] for x in ("run", *SUMMARIZED, "metric"))]
+            p = tests[row["language"], row["centring"]][row["run"], *held]["p_adjusted"]
+            row |= {"p_adjusted": p, "verdict": _verdict(row["mean"], row["seeds"], p)}
+    return rows
+
+
+def _verdict(mean: float, seeds: int, p: float | None) -> str:
+    if seeds < MINIMUM_SEEDS or p is None or p >= 1 - LEVEL:
+        return "undecided"
+    return "above" if mean > 0 else "below"
 
 
 def _choice_rows(rows: Rows) -> Iterator[Row]:

@@ -15,6 +15,7 @@ from tiebench.evaluation.adam import Adam
 from tiebench.experiments.bigram_counts import Counts, asymmetry, centred
 from tiebench.experiments.bigram_settings import BigramRun, BigramSettings, TableTraining
 from tiebench.model.lm import LanguageModel
+from tiebench.training.settings import updates_before_untying
 
 
 class Objective:
@@ -100,7 +101,7 @@ def train(
     train_pairs, valid_pairs = pairs
     losses: list[float] = []
     valid: list[tuple[int, float]] = []
-    untied_at = _untied_at(settings, run.training)
+    untied_at = updates_before_untying(run.training.untie_after, settings.updates)
     for step in range(settings.updates + 1):
         if step == untied_at:
             _untie(model, optimizer)
@@ -124,10 +125,6 @@ def _optimizer(model: LanguageModel, settings: BigramSettings) -> Adam:
 def _share(settings: BigramSettings, step: int) -> float:
     """Share of the learning rate at an update, from 0: linear, to zero after the last."""
     return 1 - step / settings.updates
-
-
-def _untied_at(settings: BigramSettings, training: TableTraining) -> int | None:
-    return None if training.untie_after is None else round(training.untie_after * settings.updates)
 
 
 def _untie(model: LanguageModel, optimizer: Adam) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tiebench.model.settings import BodySettings, RunSettings
-from tiebench.schema import Name, Settings
+from tiebench.schema import Name, Settings, distinct
 from tiebench.training.settings import Seeds
 
 Positive = Annotated[int, Field(gt=0)]
@@ -52,8 +52,8 @@ class GridSettings(Settings):
     """Models on the identity body: each run at every width."""
 
     vocabulary: Annotated[int, Field(ge=3)]
-    widths: Annotated[list[Width], Field(min_length=1)]
-    runs: list[str] = []
+    widths: Annotated[list[Width], Field(min_length=1), AfterValidator(distinct)]
+    runs: Annotated[list[str], AfterValidator(distinct)] = []
     """Names of runs; empty for all."""
 
 
@@ -65,8 +65,8 @@ class DeepSettings(Settings):
     head_width: Positive
     """Width of an attention head; the body has width / head_width of them."""
     vocabulary: Annotated[int, Field(ge=3)]
-    widths: Annotated[list[Width], Field(min_length=1)]
-    branches: Annotated[list[str], Field(min_length=1)]
+    widths: Annotated[list[Width], Field(min_length=1), AfterValidator(distinct)]
+    branches: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Initializations of the residual branches (`body.branch`); deep_norm on the post-norm."""
     sequences: Positive
     """Sequences that are drawn for each of these models."""
@@ -110,17 +110,10 @@ class InitialLossSettings(Settings):
     """Tokens of each; every one is an input, with a target that is another token."""
     moments: Annotated[int, Field(ge=100)]
     """Vectors that are drawn for the moments of Su's equations."""
-    moment_widths: Annotated[list[Width], Field(min_length=1)]
+    moment_widths: Annotated[list[Width], Field(min_length=1), AfterValidator(distinct)]
     tolerance: Annotated[float, Field(gt=0, lt=1)]
     """Largest relative difference between measurement and theory that is called agreement."""
-    seeds: Annotated[Seeds, Field(min_length=1)]
-
-    @field_validator("seeds")
-    @classmethod
-    def _distinct(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) != len(seeds):
-            raise ValueError("distinct seeds")
-        return seeds
+    seeds: Annotated[Seeds, Field(min_length=1), AfterValidator(distinct)]
 
     @model_validator(mode="after")
     def _check(self) -> InitialLossSettings:

@@ -20,6 +20,7 @@ from tiebench.analysis.tables import write_table
 from tiebench.corpus.tokenizer import load_corpus_tokenizer
 from tiebench.corpus.tokens import read_tokens
 from tiebench.digests import stage_digest
+from tiebench.errors import SettingsError
 from tiebench.experiments.sweep_measures import logit_std, spikes, unigram_loss, vanishing
 from tiebench.experiments.sweep_settings import RAW, SweepSettings, Trial, named, trial
 from tiebench.files import digest_of, holding, read_json, replacing_folder, sha256_of, write_json
@@ -27,7 +28,7 @@ from tiebench.model.lm import LanguageModel
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
 from tiebench.settings import FamilySettings, Params
-from tiebench.training.batches import Batch, Schedule, validation_batches
+from tiebench.training.batches import Batch, Schedule, used_tokens, validation_batches
 from tiebench.training.loop import Trained, train
 from tiebench.training.settings import TrainingSettings
 from tiebench.training.validation import outcomes
@@ -42,9 +43,17 @@ def run(params: Params, name: str) -> None:
     after the last one and ends with the same bytes.
 
     Raises:
+        SettingsError: no such sweep.
         DataError: a token file is missing, damaged, or shorter than two windows.
         BusyError: another process is at work on the same sweep.
     """
+    if name not in params.sweeps:
+        raise SettingsError(
+            f"sweeps.{name}",
+            found="no such sweep",
+            expected=f"one of {', '.join(params.sweeps) or '(none)'}",
+            mend="name one of these, or add it in conf/sweep/ and run `tiebench params`",
+        )
     sweep, group = params.sweeps[name], params.decoders
     assert group is not None, "checked with the settings"
     folder = paths.evaluation_folder(params.name, "sweeps") / name
@@ -128,11 +137,10 @@ class Laboratory:
         yield from self._state(model, schedule.batch(0), valid, "start")
         trained = train(model, training, self.train, self.valid, seed)
         targets = {x: np.concatenate([b.targets for b in parts]) for x, parts in valid.items()}
-        unigram = unigram_loss(self.train, targets, self.vocabulary)
+        used = used_tokens(self.train, training)
+        unigram = unigram_loss(used, targets, self.vocabulary)
         yield "unigram_loss", unigram
         yield "initial_loss", trained.history[0]["validation_loss"]
-        share = training.data_share
-        used = {x: ids[: math.ceil(share * len(ids))] for x, ids in self.train.items()}
         seen = trained.steps * training.batch_size * (training.sequence_length - 1)
         yield "epochs", seen / sum(map(len, used.values()))
         yield from _of_history(trained)

@@ -41,6 +41,9 @@ Point = dict[str, Value]
 """By axis (`training.learning_rate`), its value."""
 
 
+MINIMUM_STEPS = 4
+
+
 class AxesSettings(Settings):
     """Keys of a run's settings, each with its values; all combinations are trained."""
 
@@ -87,7 +90,7 @@ class SweepSettings(Settings):
     axes: AxesSettings
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     """Each point is trained with each. A pilot's are not among the family's."""
-    steps: Annotated[int, Field(ge=4)] | None
+    steps: Annotated[int, Field(ge=MINIMUM_STEPS)] | None
     """Updates of a training; warm-up keeps the share that it has in the family. Null where
     training.steps is an axis."""
 
@@ -148,7 +151,10 @@ def trial(group: FamilySettings, sweep: SweepSettings, run: str, point: Point) -
         section, _, key = axis.partition(".")
         values[section][key] = value
     training, held = group.training_of(run), group.runs[run]
-    steps = int(values["training"].pop("steps", None) or sweep.steps or 0)
+    steps = values["training"].pop("steps", sweep.steps)
+    if type(steps) is not int or steps < MINIMUM_STEPS:
+        expected = f"a whole number, {MINIMUM_STEPS} or more"
+        raise _refused("axes.training.steps", repr(steps), expected)
     warmup = min(steps - 1, round(training.warmup_steps / training.steps * steps))
     timing = {"steps": steps, "warmup_steps": warmup, "log_every": 1, "validate_every": steps}
     plain = training.model_dump(exclude={"instruments"})
@@ -220,4 +226,4 @@ def _pairs(values: list[Value]) -> Iterator[tuple[Value, Value]]:
 
 
 def _shown(value: Value) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

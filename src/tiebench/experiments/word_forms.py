@@ -7,7 +7,6 @@ together, the output must keep them apart, and one table cannot do both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ from tiebench.files import holding, replacing_folder
 from tiebench.model.lm import LanguageModel, load_model
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.training.batches import Batch, validation_batches
+from tiebench.training.batches import Batch, used_tokens, validation_batches
 
 if TYPE_CHECKING:
     from tiebench.settings import Params
@@ -105,12 +104,8 @@ def read_languages(
     path = folder / "tokenizer.json"
     tokenizer = load_corpus_tokenizer(path)
     names = [str(tokenizer.id_to_token(x)) for x in range(tokenizer.get_vocab_size())]
-    share = family.training.data_share
-    tokens = read_tokens(folder / "train.safetensors", path, codes)
-    counts = {
-        code: np.bincount(ids[: math.ceil(share * len(ids))], minlength=len(names))
-        for code, ids in tokens.items()
-    }
+    tokens = used_tokens(read_tokens(folder / "train.safetensors", path, codes), family.training)
+    counts = {code: np.bincount(ids, minlength=len(names)) for code, ids in tokens.items()}
     valid = read_tokens(folder / "valid.safetensors", path, codes)
     whole = family.training.model_copy(update={"validation_windows": max(map(len, valid.values()))})
     batches = validation_batches(valid, whole, len(names))

@@ -124,7 +124,6 @@ def facts(settings: ModelSettings) -> dict[str, object]:
         "bias",
     )  # fmt: skip
     scaling = None if body.rotary_scaling is None else "set"
-    input_scale, logit_scale = coupling.scales(body.width)
     shared = body.key_value_heads
     return {
         **{f"body.{key}": getattr(body, key) for key in keys},
@@ -137,8 +136,8 @@ def facts(settings: ModelSettings) -> dict[str, object]:
         "coupling.output_width": told[1],
         "coupling.input_operations": _kinds(coupling.input_operations),
         "coupling.output_operations": _kinds(coupling.output_operations),
-        "coupling.input_scale": input_scale,
-        "coupling.logit_scale": logit_scale,
+        "coupling.input_scale": coupling.input_scale,
+        "coupling.logit_scale": coupling.logit_scale,
         "coupling.transform": ", ".join(operations) or "none",
         "coupling.bias": coupling.bias,
     }

@@ -50,7 +50,8 @@ class Coupling(nn.Module):
         super().__init__()
         input_width, output_width = settings.widths(width)
         self.tied = settings.tied
-        self.input_scale, self.logit_scale = settings.scales(width)
+        self.input_scale = settings.input_factor(width)
+        self.logit_scale = settings.logit_factor(width, vocabulary)
         self.gradient_scales = (1.0, 1.0)
         self.input_table = nn.Parameter(torch.empty(vocabulary, input_width))
         if not settings.tied:

@@ -94,6 +94,8 @@ TableOperation = Annotated[
     LowRankAddition | LowRankMultiplication | Shift, Field(discriminator="kind")
 ]
 Scale = Annotated[float, Field(gt=0)]
+CUT = 3.0
+"""Where a truncated normal is cut, in standard deviations of the normal (OLMo 2)."""
 
 
 def transform_width(transform: list[Operation], width: int, output_width: int) -> int:
@@ -160,8 +162,9 @@ class CouplingSettings(Settings):
     """Two tables that start with the same values: what tying does to initialization alone."""
     input_scale: Scale | Literal["sqrt_width"] = 1.0
     """Multiplies the looked-up rows: a number, or sqrt(body width) (Vaswani et al. 2017, 3.4)."""
-    logit_scale: Scale | Literal["inverse_sqrt_width"] = 1.0
-    """Multiplies the product with the output table: a number, or 1/sqrt(its width) (T5)."""
+    logit_scale: Scale | Literal["inverse_sqrt_width", "log_vocabulary_over_sqrt_width"] = 1.0
+    """Multiplies the product with the output table `[n, d]`: a number, 1/sqrt(d) (T5), or
+    ln(n)/sqrt(d), with which a table of std 1/sqrt(d) starts at the loss of one of std ln(n)/d."""
 
     @model_validator(mode="after")
     def _check(self) -> CouplingSettings:
@@ -261,11 +264,16 @@ class CouplingSettings(Settings):
             return math.log(vocabulary) / width
         return float(self.std)
 
-    def scales(self, body: int) -> tuple[float, float]:
-        """The factors of the looked-up rows and of the logits on a body of width `body`."""
-        given, logits = self.input_scale, self.logit_scale
-        width = self.widths(body)[1]
-        return (
-            math.sqrt(body) if given == "sqrt_width" else float(given),
-            1 / math.sqrt(width) if logits == "inverse_sqrt_width" else float(logits),
-        )
+    def input_factor(self, body: int) -> float:
+        """What the looked-up rows are multiplied by on a body of width `body`."""
+        given = self.input_scale
+        return math.sqrt(body) if given == "sqrt_width" else float(given)
+
+    def logit_factor(self, body: int, vocabulary: int) -> float:
+        """What the logits are multiplied by on a body of width `body`."""
+        given, width = self.logit_scale, self.widths(body)[1]
+        if given == "inverse_sqrt_width":
+            return 1 / math.sqrt(width)
+        if given == "log_vocabulary_over_sqrt_width":
+            return math.log(vocabulary) / math.sqrt(width)
+        return float(given)

@@ -7,13 +7,12 @@ import math
 import torch
 from torch import Tensor, nn
 
+from tiebench.model.coupling_settings import CUT
 from tiebench.model.settings import BodySettings, CouplingSettings, Linear
 from tiebench.model.tensors import generator_of
 
 TABLES = ("coupling.input_table", "coupling.untied_output_table")
 """Names of the vocabulary tables."""
-CUT = 3.0
-"""Where a truncated normal is cut, in standard deviations of the normal."""
 CUT_STD = math.sqrt(
     1 - 2 * CUT * math.exp(-(CUT**2) / 2) / math.sqrt(2 * math.pi) / math.erf(CUT / math.sqrt(2))
 )

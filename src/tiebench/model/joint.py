@@ -16,7 +16,7 @@ def check_joint(coupling: CouplingSettings, body: BodySettings) -> None:
     input_width = coupling.widths(body.width)[0]
     body.position_width(input_width)
     norm = _norm_after_lookup(body, mapped=input_width != body.width)
-    if norm and coupling.scales(body.width)[0] != 1:
+    if norm and coupling.input_factor(body.width) != 1:
         raise SettingsError(
             "coupling.input_scale",
             found=f"{coupling.input_scale} where nothing is added before {norm}, which divides "

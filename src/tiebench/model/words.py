@@ -5,11 +5,11 @@ from __future__ import annotations
 from tiebench.model.settings import ChannelShuffle, CouplingSettings, Linear, Operation
 
 
-def head_words(coupling: CouplingSettings, body_width: int) -> str:
+def head_words(coupling: CouplingSettings, body_width: int, vocabulary: int) -> str:
     """What stands between the body's last state and the logits, besides the output table."""
     output_width = coupling.widths(body_width)[1]
     said = [_operation(operation, output_width) for operation in coupling.transform]
-    scale = coupling.scales(body_width)[1]
+    scale = coupling.logit_factor(body_width, vocabulary)
     said += [f"times {scale:.4g}"] if scale != 1 else []
     said += ["bias"] if coupling.bias else []
     return ", ".join(said) or "none"
@@ -27,7 +27,7 @@ def table_words(coupling: CouplingSettings, body_width: int, vocabulary: int) ->
             for x in getattr(coupling, f"{side}_operations")
         ]
         said += f"; {side} side {', '.join(made)}" if made else ""
-    scale = coupling.scales(body_width)[0]
+    scale = coupling.input_factor(body_width)
     said += f"; looked-up rows times {scale:.4g}" if scale != 1 else ""
     return said.replace("low_rank_", "low-rank ")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tiebench.analysis.alignment import MEASURES
+from tiebench.analysis.statistics import LEVEL, MINIMUM_SEEDS
 from tiebench.reporting import alignment_figures as figures
 from tiebench.reporting.alignment_figures import pair_name
 from tiebench.reporting.alignment_tables import (
@@ -17,7 +18,7 @@ from tiebench.reporting.alignment_tables import (
     published_table,
     table_name,
 )
-from tiebench.reporting.estimates import PERCENT, spread, value
+from tiebench.reporting.estimates import seeds_of, spread, value
 from tiebench.reporting.naming import capital, joined, number, signed
 from tiebench.reporting.parts import Figure, Section
 from tiebench.reporting.results import Results, Row
@@ -194,15 +195,22 @@ def _shapes(results: Results, family: str) -> list[str]:
         f"Mean cosine of two rows of a table: from {value(least, 2)} ({first}) to "
         f"{value(most, 2)} ({last}); 0 would be isotropic."
     ]
+    norms = held["norm_spearman"]
+    seeds = min(int(row["seeds"]) for row, _ in norms)
+    if seeds < MINIMUM_SEEDS:
+        shown = joined([f"{value(row, 2)} ({name})" for row, name in norms])
+        told = (
+            f"Correlation of a row's length with the frequency of its token, in the mean over "
+            f"{seeds_of(seeds)}, without a claim: {shown}."
+        )
+        return [*said, told]
     signs: dict[str, list[str]] = {}
-    for row, name in held["norm_spearman"]:
-        low, high = (float(row[key] or row["mean"]) for key in ("low", "high"))
-        kind = "longer" if low > 0 else "shorter" if high < 0 else "neither clearly longer nor"
+    for row, name in norms:
+        shows = row["p_adjusted"] and float(row["p_adjusted"]) < 1 - LEVEL
+        kind = "longer" if float(row["mean"]) > 0 else "shorter"
+        kind = kind if shows else "neither clearly longer nor shorter"
         signs.setdefault(kind, []).append(name)
-    parts = [
-        f"{kind} {'shorter ' if kind.startswith('neither') else ''}in {joined(names)}"
-        for kind, names in signs.items()
-    ]
+    parts = [f"{kind} in {joined(names)}" for kind, names in signs.items()]
     return [*said, f"Rows of frequent tokens are {'; '.join(parts)}."]
 
 
@@ -219,19 +227,21 @@ def _lens(results: Results, family: str) -> list[str]:
         ours, theirs = found
         if ours is None or theirs is None:
             continue
-        paired = results.paired(
-            "logit_lens", family, row["tied"], row["untied"], layer="0", metric="divergence"
-        )
-        sign = paired.sign if paired is not None else 0
-        more = {1: "farther", -1: "nearer", 0: "neither clearly farther nor nearer"}[sign]
+        paired = results.one(
+            "alignment_differences", family=family, untied=row["untied"], tied=row["tied"],
+            metric="divergence",
+        )  # fmt: skip
+        more = ", without a claim"
+        if paired is not None and int(paired["seeds"]) >= MINIMUM_SEEDS:
+            kind = paired["verdict"]
+            kind = "neither clearly farther nor nearer" if kind == "undecided" else kind
+            ends = [signed(paired[key], 2) for key in ("mean", "low", "high") if paired[key]]
+            more = f": {kind}, difference {ends[0]}"
+            more += f" ({' to '.join(ends[1:])})" if ends[1:] else ""
         tied, untied = (results.called(family, row[key]) for key in ("tied", "untied"))
         said.append(
             f"Read by the head, the embedding of {tied} is {value(ours, 2)} nats from the final "
-            f"prediction, that of {untied} {value(theirs, 2)}: {more} by the {PERCENT} interval "
-            "of the paired difference."
-            if paired is not None and paired.low is not None
-            else f"Read by the head, the embedding of {tied} is {value(ours, 2)} nats from the "
-            f"final prediction, that of {untied} {value(theirs, 2)}."
+            f"prediction, that of {untied} {value(theirs, 2)}{more}."
         )
     return said
 

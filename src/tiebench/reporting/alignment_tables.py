@@ -77,6 +77,8 @@ def differences_table(results: Results, family: str) -> Table:
     """Output minus input, with verdicts."""
     rows = []
     for row in results.where("alignment_differences", family=family):
+        if row["metric"] not in MAP_NAMES:
+            continue
         measured = signed(row["mean"], 3)
         if row["low"]:
             measured += f" ({signed(row['low'], 3)} to {signed(row['high'], 3)})"

@@ -89,13 +89,14 @@ def _capacity(held: Laboratory) -> Iterator[str]:
     rising = all(a <= b for a, b in pairwise(losses))
     half = next((p for p, run in points if held.recovered(run) < 0.5), None)
     apart = [held.mean(run, "distance") for run in (free, bound)]
+    shown = rising and half is not None and _gains(held, free)
     yield (
         f"A penalty on the distance of two tables leads from {losses[0]:.3f} nats at {low:g} to "
         f"{losses[-1]:.3f} at {high:g} as they come from {apart[0]:.2f} to {apart[1]:.2f} of their "
         "norm, "
         + ("rising at each step" if rising else "not rising at each step")
         + (f"; half of the gap is lost at {half:g}." if half is not None else ".")
-        + (" What tying costs here is what the two sides may differ by." if rising and half else "")
+        + (" What tying costs here is what the two sides may differ by." if shown else "")
     )
 
 
@@ -107,9 +108,19 @@ def relaxed(held: Laboratory) -> Iterator[str]:
     if not runs or standing != DIFFERENT or held.gap <= 0:
         return
     shares = {run: (held.parameters(run), held.recovered(run)) for run in runs}
-    best = max(shares, key=lambda run: shares[run][1] / shares[run][0])
-    listed = [f"{held.called(x)} {gain:.0%} for {cost:.1%}" for x, (cost, gain) in shares.items()]
+    gaining = [run for run in runs if _gains(held, run)]
+    best = max(gaining, key=lambda run: shares[run][1] / shares[run][0], default=None)
+    listed = [
+        f"{held.called(run)} {gain:.0%} for {cost:.1%}{_still(held, run)}"
+        for run, (cost, gain) in shares.items()
+    ]
     yield (
         f"Relaxed tying, share of the gap recovered for share of the second table's parameters: "
-        f"{joined(listed)}. Most for its parameters: {held.called(best)}."
+        f"{joined(listed)}." + (f" Most for its parameters: {held.called(best)}." if best else "")
     )
+
+
+def _gains(held: Laboratory, run: str) -> bool:
+    """Whether a run ends below the tied one by the corrected verdict."""
+    size, standing, _ = held.pair("loss", run, held.role("tied"))
+    return standing == DIFFERENT and size < 0

@@ -170,11 +170,14 @@ def form(held: Laboratory) -> str:
             size, standing, _ = held.pair("loss", run, untied)
             said += (
                 f" So {held.called(run)} is not equivalent to two tables of half the width once "
-                f"trained: it ends {abs(size):.2f} nats {'above' if size > 0 else 'below'} "
-                f"{held.called(untied)} ({standing}). Unlike a table's product with itself, its "
-                f"form can be negative ({held.mean(run, 'form_negative'):.0%} of its eigenvalues "
-                "by size)."
+                "trained. Unlike a table's product with itself, its form can be negative "
+                f"({held.mean(run, 'form_negative'):.0%} of its eigenvalues by size)."
             )
+            if standing == DIFFERENT:
+                said += (
+                    f" It ends {abs(size):.2f} nats {'above' if size > 0 else 'below'} "
+                    f"{held.called(untied)}, whose two tables have the full width."
+                )
     return said
 
 

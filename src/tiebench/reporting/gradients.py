@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import partial
 from typing import Any
 
+from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.reporting.naming import joined, number, with_interval
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.plotting import legend, new_figure, run_styles
@@ -85,12 +86,6 @@ def findings(results: Results, family: str) -> list[str]:
 
 def _conflict(results: Results, family: str) -> list[str]:
     shared = _runs(results, family, tied=True)
-    held = {run: _mean(results, family, run, "conflict") for run in shared}
-    certain = {run: row for run, row in held.items() if row is not None and row["low"]}
-    below = {
-        "above": [run for run, row in certain.items() if float(row["low"]) > 0],
-        "below": [run for run, row in certain.items() if float(row["high"]) < 0],
-    }
     if not shared:
         return []
     parts = []
@@ -105,14 +100,7 @@ def _conflict(results: Results, family: str) -> list[str]:
         f"That the two sides of a shared table pull against each other, as {COLUMN} has it without "
         f"a measurement, was measured: mean cosine between their gradients {joined(parts)}. "
     )
-    if below["below"]:
-        names = joined([results.called(family, run) for run in below["below"]])
-        said += f"Below that of permuted rows, over seeds: {names}. "
-    if below["above"]:
-        names = joined([results.called(family, run) for run in below["above"]])
-        said += f"Above it, so that the sides agree more than chance: {names}. "
-    if not below["below"] and not below["above"]:
-        said += "No run is apart from permuted rows with its interval over seeds. "
+    said += _verdicts(results, family)
     large = [
         f"{results.called(family, run)} {with_interval(row, 3)}"
         for run in shared
@@ -133,6 +121,24 @@ def _conflict(results: Results, family: str) -> list[str]:
             f"norms is no measure of it, as orthogonal gradients lose {ORTHOGONAL} by it."
         )
     return [said.strip()]
+
+
+def _verdicts(results: Results, family: str) -> str:
+    """What is decided of the batch of an update, corrected over all that was measured."""
+    rows = list(results.where("gradients_conflicts", family=family, batch="update"))
+    names: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
+    for row in rows:
+        names[row["verdict"]].append(results.called(family, row["run"]))
+    said = ""
+    if names["below"]:
+        said += f"Below that of permuted rows: {joined(names['below'])}. "
+    if names["above"]:
+        said += f"Above it, so that the sides agree more than chance: {joined(names['above'])}. "
+    if names["undecided"]:
+        few = min(int(row["seeds"]) for row in rows)
+        why = f" (fewer than {MINIMUM_SEEDS} seeds: {few})" if few < MINIMUM_SEEDS else ""
+        said += f"Undecided against permuted rows{why}: {joined(names['undecided'])}. "
+    return said
 
 
 def _share(results: Results, family: str) -> list[str]:
@@ -159,8 +165,8 @@ def _coverage(results: Results, family: str) -> list[str]:
     if not outputs or not inputs:
         return []
     said = (
-        f"In one batch {100 * min(outputs):.1f}% or more of the rows get a gradient from the "
-        f"output side, and {100 * min(inputs):.1f} to {100 * max(inputs):.1f}% from the input side."
+        f"In one batch {_range(outputs)} of the rows get a gradient from the output side, and "
+        f"{_range(inputs)} from the input side."
     )
     if min(outputs) > max(inputs):
         said += (
@@ -176,16 +182,22 @@ def _coverage(results: Results, family: str) -> list[str]:
     ]
     if moved:
         said += (
-            f" Of an input table of its own an update moves {100 * min(moved):.1f} to "
-            f"{100 * max(moved):.1f}% of the rows, since Adam's averages go on after a gradient."
+            f" Of an input table of its own an update moves {_range(moved)} of the rows: Adam's "
+            "averages go on after a gradient, and a penalty reaches every row."
         )
     return [said]
+
+
+def _range(shares: list[float]) -> str:
+    """`26.4%`, or `26.4 to 30.1%`."""
+    low, high = f"{100 * min(shares):.1f}", f"{100 * max(shares):.1f}"
+    return f"{low}%" if low == high else f"{low} to {high}%"
 
 
 def measures(results: Results, family: str) -> Table:
     """The means over steps, all rows of the table."""
     shown = {
-        "cosine": (3, 1), "null_cosine": (3, 1), "row_cosine": (3, 1), "cancellation": (3, 1),
+        "cosine": (3, 1), "null_cosine": (3, 1), "cancellation": (3, 1),
         "output_share": (1, 100), "output_row_share": (1, 100), "input_coverage": (1, 100),
         "output_coverage": (1, 100), "input_updated": (1, 100),
     }  # fmt: skip
@@ -199,7 +211,7 @@ def measures(results: Results, family: str) -> Table:
             ]  # fmt: skip
             if any(cells):
                 rows.append([results.called(family, run), batch, *cells])
-    header = ["run", "batch", "cosine", "permuted", "mean of rows", "max(0, -cos)",
+    header = ["run", "batch", "cosine", "permuted", "max(0, -cos)",
               "output share, Frobenius (%)", "output share, rows (%)", "input rows reached (%)",
               "output rows reached (%)", "input rows moved (%)"]  # fmt: skip
     caption = (

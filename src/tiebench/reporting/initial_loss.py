@@ -39,7 +39,8 @@ def section(results: Results) -> Section:
         drawn.append(
             Figure(
                 "initial_loss_deep",
-                f"Initial loss of one table with std 0.02 and {rows[0]['layers']} layers, "
+                f"Initial loss of one table with std {float(rows[0]['std']):g} and "
+                f"{rows[0]['layers']} layers, "
                 f"{whole(rows[0]['vocabulary'])} tokens, by the initialization of the branches. "
                 "The broad grey line is theory for no layers; dotted: ln n.",
                 partial(figures.by_branch, results),

@@ -34,7 +34,7 @@ def deep_findings(results: Results) -> Iterator[str]:
     starts = [f"{with_interval(row, 2)} with {branches(x)}" for x, row in one.items()]
     shares = [f"{own_share(row) or 0:.0%} ({branches(x)})" for x, row in one.items()]
     yield (
-        f"With {first['layers']} layers, std 0.02 and d = {width} (dσ = "
+        f"With {first['layers']} layers, std {float(first['std']):g} and d = {width} (dσ = "
         f"{number(first['d_sigma'], 1)}, ln n = {number(first['log_vocabulary'], 2)}), one table "
         f"starts at {joined(starts)}; with no layers it would be "
         f"{number(first['theory_second_order'], 2)}. Of the own logit, dσ, the layers keep "
@@ -82,10 +82,12 @@ def _tied_or_not(rows: list[Row]) -> Iterator[str]:
         return
     tied, untied = excess(held["fixed_std"]), excess(held["untied_fixed_std"])
     slightly = 0 < tied < 1 and 0 < untied < 1
+    few = min(int(row["seeds"]) for row in rows) < MINIMUM_SEEDS
     said = (
         f"With standard branches one table starts {tied:.2f} and two tables {untied:.2f} nats "
         "above ln n, "
-        + ("slightly above it, tied or not, as the reply observes." if slightly else
+        + ("without a claim." if few else
+           "slightly above it, tied or not, as the reply observes." if slightly else
            "which is not what the reply observes (slightly above it, tied or not).")
     )  # fmt: skip
     scaled = [row for row in rows if row["run"] == "rescaled_fixed_std"]

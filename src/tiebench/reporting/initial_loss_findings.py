@@ -6,6 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
+from tiebench.analysis.statistics import MINIMUM_SEEDS
+from tiebench.reporting.estimates import seeds_of
 from tiebench.reporting.initial_loss_deep import deep_findings
 from tiebench.reporting.initial_loss_results import (
     NEGLIGIBLE,
@@ -37,10 +39,11 @@ SAME_VALUES = ("shared_initialization", "linear_map")
 
 def findings(results: Results) -> list[str]:
     """Agreement with theory, where the effect is, what removes it, and what a deep body does."""
+    told = [*_agreement(results), *_effect(results), *_repeats(results)]
+    if _seeds(results) < MINIMUM_SEEDS:
+        return [*told, *_few(results), *deep_findings(results)]
     return [
-        *_agreement(results),
-        *_effect(results),
-        *_repeats(results),
+        *told,
         *_remedies(results),
         *_same_values(results),
         *_variance(results),
@@ -49,6 +52,25 @@ def findings(results: Results) -> list[str]:
         *deep_findings(results),
         *_moments(results),
     ]
+
+
+def _seeds(results: Results) -> int:
+    """Seeds of every point without a body and of every moment."""
+    rows = [*identity(results), *results["initial_loss_moments"]]
+    return min((int(row["seeds"]) for row in rows), default=0)
+
+
+def _few(results: Results) -> Iterator[str]:
+    """How far above ln n runs start, where too few seeds decide what that shows."""
+    held: dict[str, list[float]] = defaultdict(list)
+    for row in identity(results):
+        held[called(row["run"])].append(excess(row))
+    if held:
+        shown = joined([f"{run} {min(x):z.2f} to {max(x):z.2f}" for run, x in held.items()])
+        yield (
+            f"Nats above ln n at the start, over all widths, in the mean over "
+            f"{seeds_of(_seeds(results))}, without a claim: {shown}."
+        )
 
 
 def _agreement(results: Results) -> Iterator[str]:
@@ -89,10 +111,11 @@ def _points(rows: list[Row]) -> str:
 
 def _effect(results: Results) -> Iterator[str]:
     """From which width on a shared table starts far above ln n."""
-    for run, std in (("tied", "1/sqrt(d)"), ("fixed_std", "0.02")):
+    for run in ("tied", "fixed_std"):
         rows = of_run(results, run)
         if not rows:
             continue
+        std = "1/sqrt(d)" if run == "tied" else f"{float(rows[0]['std']):g}"
         said = []
         for size in sizes(results):
             held = [row for row in rows if row["vocabulary"] == size]

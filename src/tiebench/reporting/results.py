@@ -28,7 +28,7 @@ TABLES = (
     "domains", "domains_texts", "domains_curves", "domains_summary", "domains_pairs",
     "alignment", "alignment_summary", "alignment_differences", "alignment_published",
     "table_geometry", "table_geometry_summary", "logit_lens", "logit_lens_summary",
-    "views", "imported", "gradients", "gradients_summary",
+    "views", "imported", "gradients", "gradients_summary", "gradients_conflicts",
     "initial_loss", "initial_loss_curves", "initial_loss_moments",
     "bigram", "bigram_summary", "bigram_curves", "bigram_pairs",
     "bigram_runs", "bigram_rates", "bigram_objectives",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tiebench.analysis.statistics import MINIMUM_SEEDS
+from tiebench.analysis.statistics import (
+    MINIMUM_SEEDS,
+    PairedDifference,
+    paired_difference,
+    shared_seeds,
+)
 from tiebench.reporting.estimates import seeds_of
 from tiebench.reporting.naming import counted, joined, plain, signed
 from tiebench.reporting.results import Results, Row
@@ -182,14 +187,41 @@ def _lost(results: Results, sweep: str) -> str:
         if row["limit"] == "normal" and float(row["deviation"]) > 0
     ]
     ends = sorted(half, key=lambda row: float(row["deviation"]))
-    trend = ""
-    if len(ends) > 1:
-        low, high = float(ends[0]["share"]), float(ends[-1]["share"])
-        kind = "falls" if high < low else "rises" if high > low else "stays the same"
-        agrees = "as Su 2023 expects" if high < low else "against what Su 2023 expects"
-        trend = (
-            f" From std {float(ends[0]['deviation']):.3g} to {float(ends[-1]['deviation']):.3g} "
-            f"the share below float16's normal numbers {kind} ({100 * low:.2g}% to "
-            f"{100 * high:.2g}%), {agrees}."
-        )
+    alike = [x for x in ends if all(x[key] == ends[0][key] for key in ("run", "others"))]
+    trend = _trend(results, alike[0], alike[-1]) if len(alike) > 1 else ""
     return f"Gradients of the table before training, without loss scaling: {joined(told)}.{trend}"
+
+
+def _trend(results: Results, first: Row, last: Row) -> str:
+    """What float16 holds only as a subnormal number, at a run's smallest and largest std."""
+    low, high = float(first["share"]), float(last["share"])
+    shares = f"{100 * low:.2g}% to {100 * high:.2g}%"
+    start = (
+        f" From std {float(first['deviation']):.3g} to {float(last['deviation']):.3g} the share "
+        "below float16's normal numbers"
+    )
+    found = _paired(results, first, last)
+    if found is None or found.n < MINIMUM_SEEDS:
+        few = seeds_of(found.n if found else int(first["seeds"]))
+        return f"{start} goes from {shares} in the mean over {few}, without a claim."
+    if not found.sign:
+        return f"{start} is not shown to change ({shares})."
+    kind = "falls" if found.sign < 0 else "rises"
+    agrees = "as Su 2023 expects" if found.sign < 0 else "against what Su 2023 expects"
+    return f"{start} {kind} ({shares}), {agrees}."
+
+
+def _paired(results: Results, first: Row, last: Row) -> PairedDifference | None:
+    """The share at the last point minus that at the first, over the seeds that both have."""
+    values, others = (
+        {
+            int(x["seed"]): float(x["value"])
+            for x in results.where(
+                "sweeps", sweep=row["sweep"], run=row["run"], point=row["point"],
+                metric=f"{row['format']}_below_{row['limit']}_{row['when']}",
+            )
+        }
+        for row in (last, first)
+    )  # fmt: skip
+    shared = shared_seeds(values, others)
+    return paired_difference(*shared) if shared[0] else None

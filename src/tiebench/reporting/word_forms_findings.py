@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.experiments.word_forms_settings import DIFFERENCE
-from tiebench.reporting.estimates import accuracy, direction_of, seeds_of
+from tiebench.reporting.estimates import accuracy, seeds_of
 from tiebench.reporting.naming import capital, joined, language, number, signed
 from tiebench.reporting.results import Row
 from tiebench.reporting.word_forms_results import INPUT, OUTPUT, WordForms
@@ -44,12 +44,8 @@ def covered(held: WordForms) -> str:
 
 
 def standing(row: Row) -> str:
-    """What an estimate over seeds shows: above, below or neither of zero."""
-    if not row["low"]:
-        return direction_of(float(row["mean"])).split()[0]
-    if float(row["low"]) > 0:
-        return "above"
-    return "below" if float(row["high"]) < 0 else "neither"
+    """What a contrast is of zero, by the corrected verdict: above, below or undecided."""
+    return row["verdict"]
 
 
 def hindrance(held: WordForms, run: str, row: Row) -> str:

@@ -34,7 +34,8 @@ def model_card(params: Params, family: str, run: str, seed: int, metrics: dict[s
     widths = (coupling.input_width or body.width, coupling.output_width or body.width)
     rows = {
         "coupling": f"{coupling.option}: {tables}, input width {widths[0]}, "
-        f"output width {widths[1]}, head {head_words(coupling, body.width)}; "
+        f"output width {widths[1]}, head "
+        f"{head_words(coupling, body.width, metrics['vocabulary'])}; "
         f"{table_words(coupling, body.width, metrics['vocabulary'])}",
         "body": f"{body.option}: {body.kind}, {body.layers} layers, width {body.width}, "
         f"feed-forward width {body.feedforward_width}",

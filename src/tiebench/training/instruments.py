@@ -36,7 +36,7 @@ rows that get both); shares of rows with a gradient from each side, and that the
 INSTRUMENTS = ("step", "tokens", "batch", "bin", *MEASURES)
 """Columns of instruments.csv."""
 QUARTERS = 4
-"""The large batch is measured before the first update and after each quarter of the steps."""
+"""The large batch is measured before the first update and after each quarter but the last."""
 Row = dict[str, Any]
 
 

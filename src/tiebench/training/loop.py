@@ -112,9 +112,7 @@ class Loop:
         self.steps_done = self.steps_here = 0
         self.pending: list[float] = []
         self.instruments: Instruments | None = None
-        share = training.untie_after
-        self.untied_at = None if share is None else max(1, math.floor(share * training.steps))
-        """The number of updates after which a shared table becomes two."""
+        self.untied_at = training.untied_at
         model.coupling.gradient_scales = (
             training.input_gradient_scale, training.output_gradient_scale
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -54,13 +55,18 @@ class InstrumentSettings(Settings):
     """Updates between measurements on the batch of the next update."""
     large_batches: Annotated[int, Field(ge=0)] = 0
     """Batches of the schedule that together make a large one, measured before the first update and
-    after each quarter of the steps; 0 for none."""
+    after each quarter of the steps but the last; 0 for none."""
 
     @model_validator(mode="after")
     def _check(self) -> InstrumentSettings:
         if self.large_batches == 1:
             raise ValueError("large_batches of 2 or more, or 0 for none")
         return self
+
+
+def updates_before_untying(share: float | None, steps: int) -> int | None:
+    """The whole number of updates in a share of the steps, at least one."""
+    return None if share is None else max(1, math.floor(share * steps))
 
 
 class TrainingSettings(Settings):
@@ -115,6 +121,11 @@ class TrainingSettings(Settings):
     """Steps between validations; the last step is always validated."""
     validation_windows: Positive
     """Windows per language in a validation, at the fixed masks that all runs share."""
+
+    @property
+    def untied_at(self) -> int | None:
+        """Updates after which a shared table becomes two; None for never."""
+        return updates_before_untying(self.untie_after, self.steps)
 
     @model_validator(mode="after")
     def _check(self) -> TrainingSettings:
