@@ -168,10 +168,10 @@ def runs_with(**changes: Any) -> dict[str, Any]:
     ("changes", "said"),
     [
         ({"grids": []}, "at least 1"),
-        ({"seeds": [0, 0]}, "distinct seeds"),
+        ({"seeds": [0, 0]}, "distinct values"),
         ({"sequence_length": 600}, "at most deep.body.maximum_length"),
         ({"grids": [{"vocabulary": 50, "widths": [64], "runs": ["no"]}]}, r"grids\[0\].runs among"),
-        ({"grids": [{"vocabulary": 50, "widths": [64], "runs": ["tied"] * 2}]}, "once"),
+        ({"grids": [{"vocabulary": 50, "widths": [64], "runs": ["tied"] * 2}]}, "distinct values"),
         ({"grids": [{"vocabulary": 50, "widths": [64]}] * 2}, "one grid for each vocabulary"),
         ({"grids": [{"vocabulary": 50, "widths": [60]}]}, "multiple of 8"),
         ({"deep": deep_with(runs=["no"])}, "deep.runs among the runs"),
