@@ -86,6 +86,10 @@ def make_params(**training):
 def write_params(**training) -> Params:
     """Settings that the stages take too, as params.yaml in the working folder."""
     values = make_params(**{"validate_every": 3, **training}).model_dump(mode="json")
+    for name, section in DEFAULT.items():
+        if not values.get(name):
+            values[name] = section
+    values["corpora"] = {**DEFAULT["corpora"], **values["corpora"]}
     values["labels"]["turkish_treebanks"]["maximum_bytes"] = 14
     Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     return load_params()
