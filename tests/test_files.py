@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from tiebench.errors import DataError, WriteError
-from tiebench.files import read_json, replacing, write_json, write_text
+from tiebench.files import read_json, remembered, replacing, write_json, write_text
 
 
 def test_what_was_there_is_kept_when_writing_fails(tmp_path):
@@ -49,3 +49,18 @@ def test_json_round_trip(tmp_path):
 def test_a_folder_in_the_place_of_json(tmp_path):
     with pytest.raises(DataError, match="found Is a directory; expected a JSON file. To mend: x"):
         read_json(tmp_path, mend="x")
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"value": 1}', '{"value": 2, "digest": "x"}'])
+def test_what_is_remembered_is_made_anew_where_it_is_damaged(tmp_path, damage):
+    path, made = tmp_path / "a.json", []
+
+    def make():
+        made.append(1)
+        return {"losses": [1.5, 2], "none": None}
+
+    first = remembered(path, make)
+    assert remembered(path, make) == first == make() and len(made) == 2
+    path.write_text(damage)
+    assert remembered(path, make) == first and len(made) == 3
+    assert remembered(path, make) == first and len(made) == 3

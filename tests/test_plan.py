@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from tiebench import plan
+from tiebench.experiments.sweep_settings import trial
 from tiebench.plan import describe_plan, measure_rate, plan_cells
 from tiebench.settings import FamilySettings, families, load_params
 from tiebench.training.flops import training_flops
@@ -21,7 +22,12 @@ def test_without_a_lock_everything_runs(tree) -> None:
     assert count == {
         "prepare": 3, "labels": 2, "accounting": 1, "score": 1, "report": 1,
         "pretrain_decoders": 3, "pretrain_word_decoders": 2, "sweeps": 4,
-        **dict.fromkeys(("initial_loss", "bigram", "tables", "domains", "word_forms"), 1),
+        **dict.fromkeys(
+            (
+                "initial_loss", "bigram", "domains", "word_forms", "tables_encoders",
+                "tables_decoders", "tables_word_decoders",
+            )
+        , 1),
         **{f"{task}_encoders": 10 for task in ("pretrain", "retrieval", "probing", "transfer")},
         **{f"{task}_encoders_matched": 2 for task in ("pretrain", "retrieval", "probing", "transfer")},
     }  # fmt: skip
@@ -55,6 +61,16 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     total = sum(operations(group, group.all_runs) for group in families(params).values())
     assert params.bigram is not None
     total += params.bigram.operations()
+    decoders, vocabulary = (
+        params.decoders,
+        params.corpora["home_small_vocabulary"].tokenizer.vocabulary,
+    )
+    for sweep in params.sweeps.values():
+        held = [
+            trial(decoders, sweep, run, point) for run in sweep.runs for point in sweep.points()
+        ]
+        flops = [training_flops(x.coupling, x.body, vocabulary, x.training) for x in held]
+        total += len(sweep.seeds) * sum(flops)
     folder = tree.root / "logs" / params.name / "pretrain"
     folder.mkdir(parents=True)
     for i, rate in enumerate([1e9, 2e9, 9e9]):

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -190,6 +190,27 @@ def read_json(path: Path, *, mend: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         found = f"{json.dumps(value):.60}"
         raise DataError(path, found=found, expected="a JSON object", mend=mend)
+    return value
+
+
+def remembered(path: Path, make: Callable[[], Any]) -> Any:
+    """The plain value (dicts, lists, strings, numbers) that `make` gave before, or gives now.
+
+    Args:
+        path: the JSON file that keeps it; a missing or damaged one is made anew.
+        make: the work.
+
+    Raises:
+        WriteError: no room, or no permission.
+    """
+    try:
+        held = read_json(path, mend="")
+        if held.keys() == {"value", "digest"} and held["digest"] == digest_of(held["value"]):
+            return held["value"]
+    except DataError:
+        pass
+    value = make()
+    write_json(path, {"value": value, "digest": digest_of(value)})
     return value
 
 

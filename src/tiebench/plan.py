@@ -16,6 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tiebench.digests import digest_text
+from tiebench.experiments.sweep_settings import FAMILY, trial
 from tiebench.files import read_json
 from tiebench.paths import IMPORTED, log_folder
 from tiebench.settings import Params, families
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
 PREPARATORY = ("settings", "code")
 """Stages that check and digest: always quick, and their outputs stand for what is compared here."""
 CODE_FOLDER = "code"
+SOURCES = ("params.yaml", "requirements.lock")
+"""What stages depend on and none makes."""
 BIGRAM = "stages/bigram.py"
+SWEEP = "stages/sweep.py"
 PRETRAIN = "stages/pretrain.py"
 """The script of the stages that train; family, run and seed follow it."""
 CELL_SECONDS = 10.0
 """A guess: what a cell takes beside pretraining (start of the process, DVC, reading, writing)."""
 TASK_SECONDS = {
-    "stages/domains.py": 60.0, "stages/probing.py": 15.0, "stages/tables.py": 30.0,
+    "stages/domains.py": 60.0, "stages/probing.py": 15.0, "stages/tables.py": 15.0,
     "stages/transfer.py": 25.0,
 }  # fmt: skip
 """A guess: the same for cells that train something small themselves."""
@@ -171,6 +175,8 @@ def _reasons(
                 yield "its code"
         elif any(_overlap(path, other) for other in remade):
             yield "its input"
+        elif path.name in SOURCES and dep.changed_checksum():
+            yield str(path)
     for out in stage.outs:
         if not out.exists and not (out.use_cache and _in_cache(repo, out)):
             yield f"{out.def_path} is missing"
@@ -188,6 +194,8 @@ def _operations(params: Params, cell: Cell) -> float:
     """Floating-point operations of a cell that trains; 0 for others and for untrained runs."""
     if BIGRAM in cell.command and params.bigram is not None:
         return params.bigram.operations()
+    if SWEEP in cell.command:
+        return _sweep_operations(params, cell.command[-1])
     if PRETRAIN not in cell.command:
         return 0.0
     _, _, name, run, _ = cell.command
@@ -197,6 +205,16 @@ def _operations(params: Params, cell: Cell) -> float:
         return 0.0
     coupling, body = family.all_runs[run].coupling, family.body_of(run)
     return training_flops(coupling, body, tokenizer.vocabulary, family.training_of(run))
+
+
+def _sweep_operations(params: Params, name: str) -> float:
+    family, sweep = families(params)[FAMILY], params.sweeps[name]
+    tokenizer = params.corpora[family.corpus].tokenizer
+    assert tokenizer is not None, "checked with the settings"
+    trials = [trial(family, sweep, run, point) for run in sweep.runs for point in sweep.points()]
+    return len(sweep.seeds) * sum(
+        training_flops(x.coupling, x.body, tokenizer.vocabulary, x.training) for x in trials
+    )
 
 
 def _duration(seconds: float) -> str:

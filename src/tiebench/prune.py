@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tiebench.evaluation.cells import cells, evaluations, imported_cells
 from tiebench.paths import corpus_folder, evaluation_folder, labels_folder
-from tiebench.settings import Params
+from tiebench.settings import Params, families
 
 
 def strays(params: Params, *, other_reports: bool = False) -> list[Path]:
@@ -51,7 +51,7 @@ def _named(params: Params) -> Iterator[Path]:
     if params.domains:
         yield evaluation_folder(params.name, "domains")
     if params.tables:
-        yield evaluation_folder(params.name, "tables")
+        yield from (evaluation_folder(params.name, "tables") / x for x in families(params))
     for sweep in params.sweeps:
         yield evaluation_folder(params.name, "sweeps") / sweep
     for cell in chain(cells(params), imported_cells(params)):

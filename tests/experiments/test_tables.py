@@ -24,7 +24,7 @@ SETTINGS = {
     "option": "tables", "seed": 0, "bins": 4, "permutations": 2, "sample": 60, "neighbours": 3,
     "subspace": 4, "windows": 2,
 }  # fmt: skip
-FOLDER = Path("evals/t/tables")
+FOLDER = Path("evals/t/tables/encoders")
 SHAPES = (
     "norm", "norm_spearman", "norm_slope", "mean_cosine", "mean_norm", "participation", "width",
 )  # fmt: skip
@@ -62,15 +62,15 @@ def read(name: str) -> list[dict[str, str]]:
 
 
 def test_writes_the_same_bytes_again(params):
-    tables.run(params)
+    tables.run(params, "encoders")
     first = {name: (FOLDER / f"{name}.csv").read_bytes() for name in RAW}
-    tables.run(params)
+    tables.run(params, "encoders")
     assert {name: (FOLDER / f"{name}.csv").read_bytes() for name in RAW} == first
     assert sorted(x.stem for x in FOLDER.iterdir()) == sorted(RAW)
 
 
 def test_pairs(params):
-    tables.run(params)
+    tables.run(params, "encoders")
     rows = read("alignment")
     assert all(math.isfinite(float(row["value"])) for row in rows)
     pairs = {(x["first"], x["second"], x["pair"], x["initialization"]) for x in rows}
@@ -92,7 +92,7 @@ def test_pairs(params):
 
 def test_tables_of_one_seed_start_alike(params):
     """The input table of a seed has one name in both runs, and so the same initial values."""
-    tables.run(params)
+    tables.run(params, "encoders")
     found = {
         (row["pair"], row["initialization"]): float(row["value"])
         for row in read("alignment")
@@ -102,7 +102,7 @@ def test_tables_of_one_seed_start_alike(params):
 
 
 def test_the_last_layer_is_the_model(params):
-    tables.run(params)
+    tables.run(params, "encoders")
     rows = [row for row in read("logit_lens") if row["run"] == "tied" and row["seed"] == "1"]
     assert [row["layer"] for row in rows if row["metric"] == "loss"] == ["0", "1", "2"]
     held = {(row["layer"], row["metric"]): float(row["value"]) for row in rows}
@@ -111,7 +111,7 @@ def test_the_last_layer_is_the_model(params):
 
 
 def test_geometry_is_that_of_the_saved_tables(params):
-    tables.run(params)
+    tables.run(params, "encoders")
     rows = {
         (row["run"], row["table"], row["metric"]): float(row["value"])
         for row in read("table_geometry")
@@ -132,7 +132,7 @@ def test_a_missing_model_is_named_with_its_command(params):
     away = folder.rename("away")
     try:
         with pytest.raises(DataError, match=r"dvc repro pretrain_encoders@t-untied-1"):
-            tables.run(params)
+            tables.run(params, "encoders")
     finally:
         away.rename(folder)
 
@@ -148,7 +148,7 @@ def test_a_model_of_other_settings_is_refused(params):
     swap()
     try:
         with pytest.raises(DataError, match="another coupling, body or vocabulary"):
-            tables.run(params)
+            tables.run(params, "encoders")
     finally:
         swap()
 
@@ -272,7 +272,7 @@ def test_a_damaged_table_is_named_with_its_command(empty, name, change, found):
         path.unlink()
     else:
         path.write_text(change(path.read_text()))
-    with pytest.raises(DataError, match=r"dvc repro tables") as error:
+    with pytest.raises(DataError, match=r"dvc repro tables_encoders") as error:
         scored(5)
     assert found in str(error.value)
 

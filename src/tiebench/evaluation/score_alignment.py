@@ -26,7 +26,6 @@ from tiebench.paths import evaluation_folder
 from tiebench.settings import Params, families
 
 Row = dict[str, Any]
-MEND = "run `dvc repro tables`"
 NUMBERS = {"seed": int, "layer": int, "value": float, "floor": float}
 PUBLISHED = Path(__file__).parents[1] / "analysis" / "published_alignment.yaml"
 PAIR = ("family", "first", "second", "pair", "initialization", "metric")
@@ -75,27 +74,25 @@ def tables(params: Params) -> dict[str, tuple[Sequence[str], list[Row]]]:
 
 def _read(params: Params) -> dict[str, list[Row]]:
     """The raw tables with numbers, after a check that they are of these runs and seeds."""
-    folder = evaluation_folder(params.name, "tables")
-    held = {
-        name: read_numbers(folder / f"{name}.csv", columns, NUMBERS, optional=("floor",), mend=MEND)
-        for name, columns in RAW.items()
-    }
-    expected = {
-        (family, run, seed)
-        for family, group in families(params).items()
-        for run in group.runs
-        for seed in group.seeds
-    }
-    for name in ("table_geometry", "logit_lens"):
-        present = {(row["family"], row["run"], row["seed"]) for row in held[name]}
-        if present != expected:
-            family, run, seed = one = min(present ^ expected)
-            raise DataError(
-                folder / f"{name}.csv",
-                found=f"{'a' if one in present else 'no'} row of {family}.{run}, seed {seed}",
-                expected="the runs and seeds of params.yaml",
-                mend=MEND,
-            )
+    held: dict[str, list[Row]] = {name: [] for name in RAW}
+    for family, group in families(params).items():
+        folder = evaluation_folder(params.name, "tables") / family
+        mend = f"run `dvc repro tables_{family}`"
+        expected = {(family, run, seed) for run in group.runs for seed in group.seeds}
+        for name, columns in RAW.items():
+            path = folder / f"{name}.csv"
+            rows = read_numbers(path, columns, NUMBERS, optional=("floor",), mend=mend)
+            held[name] += rows
+            present = {(x["family"], x["run" if "run" in x else "first"], x["seed"]) for x in rows}
+            strays = present - expected if name == "alignment" else present ^ expected
+            if strays:
+                of, run, seed = one = min(strays)
+                raise DataError(
+                    path,
+                    found=f"{'a' if one in present else 'no'} row of {of}.{run}, seed {seed}",
+                    expected="the runs and seeds of params.yaml",
+                    mend=mend,
+                )
     return held
 
 

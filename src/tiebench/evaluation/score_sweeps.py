@@ -252,7 +252,7 @@ def _read(params: Params, name: str, sweep: SweepSettings) -> list[Row]:
     """The results of a sweep, after a check that they are of its runs, points and seeds."""
     mend = f"run `dvc repro sweeps@{name}`"
     path = evaluation_folder(params.name, "sweeps") / name / "results.csv"
-    held = read_numbers(path, RAW["results"], {"seed": int, "value": float}, mend=mend)
+    held = read_numbers(path, RAW, {"seed": int, "value": float}, mend=mend)
     present = {(row["run"], row["point"], row["seed"]) for row in held}
     expected = {
         (run, named(point), seed)

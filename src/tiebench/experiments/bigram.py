@@ -35,7 +35,7 @@ from tiebench.experiments.bigram_settings import (
     bigram_settings,
 )
 from tiebench.experiments.bigram_training import Objective, Trained, train
-from tiebench.files import digest_of, holding, read_json, replacing_folder, write_json
+from tiebench.files import digest_of, holding, remembered, replacing_folder
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
 
@@ -170,16 +170,15 @@ class Laboratory:
         key = digest_of(
             {"run": settings.runs[run].model_dump(), "seed": seed, "rate": rate, "in": self.key}
         )
-        path = self.cache / f"{key}.json"
-        if path.exists():
-            held = read_json(path, mend=f"delete {path}")
-            done = Trained(**held) if held else None
-        else:
-            points = () if seed == settings.pilot_seed else self.points
+        points = () if seed == settings.pilot_seed else self.points
+
+        def work() -> dict[str, Any] | None:
             done = train(settings, settings.runs[run], seed, rate, self.held, self.device, points)
-            write_json(path, asdict(done) if done else {})
+            return asdict(done) if done else None
+
+        held = remembered(self.cache / f"{key}.json", work)
         self.bar.update()
-        return done
+        return Trained(**held) if held else None
 
     def diverged(self, run: str, seed: int, rate: str) -> TrainingError:
         """The error of a run that has no result."""

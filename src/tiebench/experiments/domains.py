@@ -28,7 +28,7 @@ from tiebench.experiments.domains_settings import (
     DomainsSettings,
 )
 from tiebench.experiments.saved_tables import Saved
-from tiebench.files import digest_of, holding, read_json, replacing_folder, sha256_of, write_json
+from tiebench.files import digest_of, holding, remembered, replacing_folder, sha256_of
 from tiebench.model.lm import LanguageModel
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
@@ -127,10 +127,15 @@ class Experiment:
                 "model": sha256_of(model / "model.safetensors"), "in": self.key,
             }
         )  # fmt: skip
-        path = self.cache / f"{key}.json"
-        if path.exists():
-            rows: list[Row] = read_json(path, mend=f"delete {path}")["rows"]
-            return rows
+        rows: list[Row] = remembered(
+            self.cache / f"{key}.json", lambda: self._continued(held, training, arm, share, seed)
+        )
+        return rows
+
+    def _continued(
+        self, held: LanguageModel, training: TrainingSettings, arm: str, share: float, seed: int
+    ) -> list[Row]:
+        """The losses of a training."""
         if arm == UNTIED:
             held.untie()
         vocabulary = self.saved.vocabulary
@@ -153,9 +158,7 @@ class Experiment:
             ) from None
         per_step = training.batch_size * (training.sequence_length - 1)
         epoch = sum(map(len, texts[0].values()))
-        rows = [{**row, "epochs": row["step"] * per_step / epoch} for row in loop.losses]
-        write_json(path, {"rows": rows})
-        return rows
+        return [{**row, "epochs": row["step"] * per_step / epoch} for row in loop.losses]
 
 
 class Continuation(Loop):

@@ -23,7 +23,7 @@ from tiebench.digests import stage_digest
 from tiebench.errors import SettingsError
 from tiebench.experiments.sweep_measures import logit_std, spikes, unigram_loss, vanishing
 from tiebench.experiments.sweep_settings import RAW, SweepSettings, Trial, named, trial
-from tiebench.files import digest_of, holding, read_json, replacing_folder, sha256_of, write_json
+from tiebench.files import digest_of, holding, remembered, replacing_folder, sha256_of
 from tiebench.model.lm import LanguageModel
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def run(params: Params, name: str) -> None:
-    """Write evals/<report>/sweeps/<name>/*.csv, all or none: a table for each of RAW.
+    """Write evals/<report>/sweeps/<name>/results.csv.
 
     Finished trainings wait in .scratch/sweep-<report>-<name>/, so that a killed process goes on
     after the last one and ends with the same bytes.
@@ -61,14 +61,9 @@ def run(params: Params, name: str) -> None:
     with holding(paths.SCRATCH / f"{cell}.lock", f"the sweep {name} of {params.name}"):
         cache = paths.SCRATCH / cell
         laboratory = Laboratory.of(params, group, cache)
-        rows = {"results": list(_results(sweep, group, laboratory, name)), "points": []}
-        for point in sweep.points():
-            for axis, value in point.items():
-                shown = value if isinstance(value, str | float | int) else "null"
-                rows["points"].append({"point": named(point), "axis": axis, "value": shown})
+        rows = list(_results(sweep, group, laboratory, name))
         with replacing_folder(folder) as partial:
-            for table, columns in RAW.items():
-                write_table(partial / f"{table}.csv", columns, rows[table])
+            write_table(partial / "results.csv", RAW, rows)
         shutil.rmtree(cache, ignore_errors=True)
 
 
@@ -116,10 +111,10 @@ class Laboratory:
     def measure(self, held: Trial, seed: int) -> dict[str, float]:
         """The results of one training, from the cache where it is done. See `_measures`."""
         key = digest_of({"trial": held.dump(), "seed": seed, "in": self.key})
-        path = self.cache / f"{key}.json"
-        if not path.exists():
-            write_json(path, dict(self._measures(held, seed)))
-        return read_json(path, mend=f"delete {path}")
+        found: dict[str, float] = remembered(
+            self.cache / f"{key}.json", lambda: dict(self._measures(held, seed))
+        )
+        return found
 
     def _measures(self, held: Trial, seed: int) -> Iterator[tuple[str, float]]:
         """Metrics by name, losses in nats per predicted token.

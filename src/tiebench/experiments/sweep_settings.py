@@ -10,17 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tiebench.errors import SettingsError
+from tiebench.model.joint import check_joint
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import Settings, validate
 from tiebench.training.settings import PER_RUN, FamilySettings, TrainingSettings, check_coupled
 
 FAMILY = "decoders"
 """The family whose runs are swept."""
-RAW = {
-    "results": ("run", "point", "seed", "metric", "value"),
-    "points": ("point", "axis", "value"),
-}
-"""Columns of the tables that a sweep writes. `point`: the values of the axes in words."""
+RAW = ("run", "point", "seed", "metric", "value")
+"""Columns of the table that a sweep writes. `point`: the values of the axes in words."""
 UNSWEPT = {
     "training": ("objective", "masking", "betas", "augmented", "instruments", "log_every",
                  "validate_every", "validation_windows"),
@@ -199,7 +197,7 @@ def check_sweep(key: str, sweep: SweepSettings, group: FamilySettings | None) ->
             try:
                 held = trial(group, sweep, run, point)
                 check_coupled(held.training, held.coupling, held.body.width)
-                held.body.position_width(held.coupling.widths(held.body.width)[0])
+                check_joint(held.coupling, held.body)
             except SettingsError as error:
                 raise error.below(f"{key}: {name}") from None
             if held.training.sequence_length > held.body.maximum_length:

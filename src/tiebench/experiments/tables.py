@@ -19,6 +19,7 @@ from tiebench.analysis.alignment import IDENTITY, Table, compare, row_cosines, s
 from tiebench.analysis.tables import write_table
 from tiebench.corpus.tokenizer import SPECIALS, UNKNOWN, is_of_words, load_corpus_tokenizer
 from tiebench.corpus.tokens import read_tokens
+from tiebench.errors import SettingsError
 from tiebench.experiments.logit_lens import lens_rows, windows
 from tiebench.experiments.saved_tables import (
     BOTH,
@@ -41,22 +42,29 @@ SAME, OTHER = "same", "other"
 """Initial values: of the same seed, or of another one."""
 
 
-def run(params: Params) -> None:
-    """Write evals/<name>/tables/*.csv, all or none: a table for each of RAW.
+def run(params: Params, family: str) -> None:
+    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW.
 
     Raises:
+        SettingsError: no such family.
         DataError: a model or token file is missing, damaged or of other settings; with the command
             that makes it.
-        BusyError: another process is at work on the same report's tables.
+        BusyError: another process is at work on the same tables.
     """
-    folder = paths.evaluation_folder(params.name, "tables")
-    lock = paths.SCRATCH / f"tables-{params.name}.lock"
+    known = families(params)
+    if family not in known:
+        raise SettingsError(
+            family,
+            found="no such family",
+            expected=f"one of {', '.join(known)}",
+            mend="name one of these",
+        )
+    folder = paths.evaluation_folder(params.name, "tables") / family
+    lock = paths.SCRATCH / f"tables-{params.name}-{family}.lock"
     rows: dict[str, list[Row]] = {name: [] for name in RAW}
-    with holding(lock, f"the tables of {params.name}"):
-        device = prepare_runtime()
-        for family in families(params):
-            for name, found in Comparison(params, family, device).rows():
-                rows[name].append({"family": family, **found})
+    with holding(lock, f"the tables of {family} of {params.name}"):
+        for name, found in Comparison(params, family, prepare_runtime()).rows():
+            rows[name].append({"family": family, **found})
         with replacing_folder(folder) as partial:
             for name, columns in RAW.items():
                 write_table(partial / f"{name}.csv", columns, rows[name])

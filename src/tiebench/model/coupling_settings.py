@@ -93,7 +93,7 @@ class Shift(Settings):
 TableOperation = Annotated[
     LowRankAddition | LowRankMultiplication | Shift, Field(discriminator="kind")
 ]
-Scale = Annotated[float, Field(gt=0)]
+Scale = Annotated[float, Field(gt=0, le=1e6)]
 CUT = 3.0
 """Where a truncated normal is cut, in standard deviations of the normal (OLMo 2)."""
 
