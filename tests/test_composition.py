@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -22,8 +23,13 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+@functools.cache
+def text(overrides: tuple[str, ...]) -> str:
+    return compose(overrides, CONF)[0]
+
+
 def composed(*overrides: str) -> dict:
-    return parse(compose(overrides, CONF)[0])
+    return parse(text(overrides))
 
 
 def test_the_committed_settings_are_what_conf_composes() -> None:
@@ -58,10 +64,19 @@ def test_every_study_composes_at_every_size(size: str, study: str) -> None:
     assert changes(values, parse(recompose(values, CONF)[0])) == []
 
 
+@pytest.fixture(scope="module")
+def with_couplings() -> dict:
+    """The micro size with a run of every coupling, `new_<coupling>`."""
+    chosen = [f"+coupling@encoders.runs.new_{x}.coupling={x}" for x in options("coupling")]
+    values = composed("size=micro", *chosen)
+    assert recompose(values, CONF)[1] == ["size=micro", *chosen]
+    return values
+
+
 @pytest.mark.parametrize("option", options("coupling"))
-def test_every_coupling_composes_as_a_run(option: str) -> None:
-    values = composed("size=micro", f"+coupling@encoders.runs.new.coupling={option}")
-    coupling = check(validate(Params, values)).encoders.runs["new"].coupling
+def test_every_coupling_composes_as_a_run(with_couplings: dict, option: str) -> None:
+    values = with_couplings
+    coupling = check(validate(Params, values)).encoders.runs[f"new_{option}"].coupling
     body = values["encoders"]["body"]["width"]
     widths = {"narrow": 8, "body": body, "wide": 48}
     assert coupling.option == option
@@ -72,10 +87,6 @@ def test_every_coupling_composes_as_a_run(option: str) -> None:
         assert (coupling.output_width or body) == widths[rest.split("_")[0]]
     if (rembert or option in ("tied", "tied_narrow", "untied")) and "linear_head" not in option:
         assert [x.kind for x in coupling.transform] == ["linear", "gelu", "layer_norm"]
-    assert recompose(values, CONF)[1] == [
-        "size=micro",
-        f"+coupling@encoders.runs.new.coupling={option}",
-    ]
 
 
 @pytest.mark.parametrize("option", options("body"))

@@ -3,6 +3,7 @@ no test reaches a network."""
 
 from __future__ import annotations
 
+import functools
 import socket
 import subprocess
 import sys
@@ -82,7 +83,6 @@ def overrides(group: str, option: str) -> list[str]:
     places = {
         "body": "body@encoders.body",
         "corpus": "+corpus@corpora.new",
-        "coupling": "+coupling@encoders.runs.new.coupling",
         "labels": "+labels@labels.new",
         "size": "size",
         "statistics": "statistics",
@@ -90,12 +90,15 @@ def overrides(group: str, option: str) -> list[str]:
         "sweep": f"sweep@sweeps.{option}",
         "task": f"task@{max(begun, key=len, default='')}",
     }
+    if group == "coupling":  # all at once, each as a run
+        names = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+        return [f"+coupling@encoders.runs.new_{name}.coupling={name}" for name in names]
     assert group in places, f"conf/{group}: no rule to compose it"
     chosen = [f"{places[group]}={option}"]
     if option == "remedies_micro":  # the sweeps of other sizes name runs that it has not
         chosen.append("size=micro")
     if group == "body":
-        encoders = parse(compose(chosen, CONF)[0])["encoders"]
+        encoders = parse(composed(tuple(chosen)))["encoders"]
         chosen += [f"~encoders.matched.{run}" for run in encoders["matched"]]
         chosen += ["encoders.matched_seeds=[]"]
         if encoders["body"]["kind"] == "identity":  # which has none of what the size sets
@@ -103,6 +106,11 @@ def overrides(group: str, option: str) -> list[str]:
         if encoders["body"]["causal"]:
             chosen += ["encoders.training.objective=causal", "encoders.training.masking=null"]
     return chosen
+
+
+@functools.cache
+def composed(chosen: tuple[str, ...]) -> str:
+    return compose(chosen, CONF)[0]
 
 
 FILES = sorted(str(path.relative_to(CONF).with_suffix("")) for path in CONF.glob("*/*.yaml"))
@@ -116,7 +124,7 @@ def test_conf_has_no_other_files() -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_every_file_of_conf_composes_and_validates(file: str) -> None:
     group, option = file.split("/")
-    values = parse(compose(overrides(group, option), CONF)[0])
+    values = parse(composed(tuple(overrides(group, option))))
     check(validate(Params, values))
     recorded = "study" if group == "study" else "size" if group == "size" else "option"
     assert f"'{recorded}': '{option}'" in str(values)

@@ -15,6 +15,7 @@ Imports for type checking only (under `if TYPE_CHECKING:`) are not followed.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import re
 import sys
@@ -65,7 +66,7 @@ def digest_text(stage: str, root: Path = ROOT) -> str:
     # The settings stage is about the whole schema; for the others it is a boundary.
     boundaries = frozenset({"tiebench.digests"}) if stage == "settings" else BOUNDARIES
     reached, libraries = _reach(script, root / "src", boundaries)
-    lines = [f"{_code_digest(path)}  {path.relative_to(root)}" for path in reached]
+    lines = [f"{_digested(path)[0]}  {path.relative_to(root)}" for path in reached]
     folders = {path.parent for path in reached if path != script}
     for path in {file for folder in folders for file in _data_files(folder)}:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -97,17 +98,22 @@ def _reach(script: Path, source: Path, boundaries: frozenset[str]) -> tuple[list
 
 def _imported(path: Path, source: Path) -> Iterator[str]:
     """Every module that a file may import, `from a import b` as `a` and `a.b`."""
-    for node in _runtime_nodes(_parse(path)):
+    for level, base, names in _digested(path)[1]:
+        if level:
+            package = path.relative_to(source).with_suffix("").parts[:-level]
+            base = ".".join([*package, base] if base else package)
+        yield base
+        if base.partition(".")[0] == PACKAGE:
+            yield from (f"{base}.{name}" for name in names)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Level, module and names of every import, `import a` without names."""
+    for node in _runtime_nodes(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((0, alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                package = path.relative_to(source).with_suffix("").parts[: -node.level]
-                base = ".".join([*package, base] if base else package)
-            yield base
-            if base.partition(".")[0] == PACKAGE:
-                yield from (f"{base}.{alias.name}" for alias in node.names)
+            yield node.level, node.module or "", tuple(alias.name for alias in node.names)
 
 
 def _runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -133,15 +139,27 @@ def _module_files(module: str, source: Path) -> list[Path]:
     return found
 
 
-def _code_digest(path: Path) -> str:
-    """A digest of what a file does: its syntax tree without docstrings, comments and layout."""
-    tree = _parse(path)
+def _digested(path: Path) -> tuple[str, tuple[tuple[int, str, tuple[str, ...]], ...]]:
+    """A digest of what a file does, and its imports."""
+    try:
+        return _digest_source(path.read_bytes())
+    except (OSError, SyntaxError) as error:
+        raise DataError(
+            path, found=str(error), expected="a Python file", mend="correct the file"
+        ) from None
+
+
+@functools.cache  # stages share most of their files
+def _digest_source(source: bytes) -> tuple[str, tuple[tuple[int, str, tuple[str, ...]], ...]]:
+    """A digest of the syntax tree without docstrings, comments and layout; the imports."""
+    tree = ast.parse(source)
+    imports = tuple(_imports(tree))
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list):
                 setattr(node, field, [x for x in block if not _is_text(x)])
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16], imports
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -151,15 +169,6 @@ def _is_text(node: ast.AST) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
-
-
-def _parse(path: Path) -> ast.Module:
-    try:
-        return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError) as error:
-        raise DataError(
-            path, found=str(error), expected="a Python file", mend="correct the file"
-        ) from None
 
 
 def _data_files(folder: Path) -> Iterator[Path]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from statistics import median
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tiebench.digests import digest_text
 from tiebench.experiments.sweep_settings import FAMILY, trial
 from tiebench.files import read_json
-from tiebench.paths import IMPORTED, log_folder
-from tiebench.settings import Params, families
+from tiebench.paths import IMPORTED, PARAMS, log_folder
+from tiebench.settings import Params, families, read_params
 from tiebench.training.flops import training_flops
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 PREPARATORY = ("settings", "code")
 """Stages that check and digest: always quick, and their outputs stand for what is compared here."""
+ABSENT = object()
 CODE_FOLDER = "code"
 SOURCES = ("params.yaml", "requirements.lock")
 """What stages depend on and none makes."""
@@ -57,21 +59,44 @@ class Cell:
     reasons: tuple[str, ...]
 
 
+class Places:
+    """Outputs by path, to look up those at a path, above it or below it."""
+
+    def __init__(self) -> None:
+        self._at: dict[PurePosixPath, list[str]] = defaultdict(list)
+        self._below: dict[PurePosixPath, list[str]] = defaultdict(list)
+
+    def add(self, path: str, stage: str) -> None:
+        """Add an output and the stage that makes it."""
+        place = PurePosixPath(path)
+        self._at[place].append(stage)
+        for above in place.parents:
+            self._below[above].append(stage)
+
+    def overlapping(self, path: PurePosixPath | str) -> list[str]:
+        """The stages whose outputs hold a path or lie below it."""
+        place = PurePosixPath(path)
+        held = [name for x in (place, *place.parents) for name in self._at.get(x, ())]
+        return held + self._below.get(place, [])
+
+
 def plan_cells(root: Path = Path()) -> list[Cell]:
     """All cells of the pipeline, upstream first, but those that only check and digest."""
     from dvc.repo import Repo
 
-    remade: list[PurePosixPath] = []
+    remade = Places()
     digests: dict[str, str] = {}
+    params = read_params(root / PARAMS)  # once: DVC reads it for every stage
     cells = []
     with Repo(str(root)) as repo:
         for stage in _in_order(repo):
             name, _, _ = stage.addressing.partition("@")
             if name in PREPARATORY:
                 continue
-            reasons = dict.fromkeys(_reasons(repo, stage, root, remade, digests))
+            reasons = dict.fromkeys(_reasons(repo, stage, root, params, remade, digests))
             if reasons:
-                remade += [PurePosixPath(out.def_path) for out in stage.outs]
+                for out in stage.outs:
+                    remade.add(out.def_path, stage.addressing)
             cells.append(Cell(stage.addressing, name, tuple(stage.cmd.split()), tuple(reasons)))
     return cells
 
@@ -132,9 +157,10 @@ def measure_rate(params: Params) -> float:
 def _in_order(repo: Repo) -> Iterator[Stage]:
     """The stages of the pipeline, each after those that make its inputs."""
     waiting = {stage.addressing: stage for stage in repo.index.stages}
-    makers = {
-        PurePosixPath(out.def_path): name for name, stage in waiting.items() for out in stage.outs
-    }
+    makers = Places()
+    for name, stage in waiting.items():
+        for out in stage.outs:
+            makers.add(out.def_path, name)
     done: set[str] = set()
 
     def visit(name: str) -> Iterator[Stage]:
@@ -142,9 +168,8 @@ def _in_order(repo: Repo) -> Iterator[Stage]:
             return
         done.add(name)
         for dep in waiting[name].deps:
-            for path, maker in makers.items():
-                if _overlap(PurePosixPath(dep.def_path), path):
-                    yield from visit(maker)
+            for maker in makers.overlapping(dep.def_path):
+                yield from visit(maker)
         yield waiting[name]
 
     for name in list(waiting):
@@ -152,7 +177,12 @@ def _in_order(repo: Repo) -> Iterator[Stage]:
 
 
 def _reasons(
-    repo: Repo, stage: Stage, root: Path, remade: list[PurePosixPath], digests: dict[str, str]
+    repo: Repo,
+    stage: Stage,
+    root: Path,
+    params: Mapping[str, Any],
+    remade: Places,
+    digests: dict[str, str],
 ) -> Iterator[str]:
     if not any(out.hash_info for out in stage.outs):
         yield "not run before"
@@ -160,8 +190,8 @@ def _reasons(
     if stage.cmd_changed:
         yield "another command"
     for dep in stage.params:
-        for keys in dep.workspace_status().values():
-            yield from sorted(keys) if isinstance(keys, dict) else ["params.yaml"]
+        recorded = dep.hash_info.value or {}
+        yield from sorted(x for x in dep.params if recorded.get(x, ABSENT) != _value(params, x))
     parameters = set(map(id, stage.params))
     for dep in stage.deps:
         path = PurePosixPath(dep.def_path)
@@ -173,7 +203,7 @@ def _reasons(
                 digests[path.stem] = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
             if dep.hash_info.value != digests[path.stem]:
                 yield "its code"
-        elif any(_overlap(path, other) for other in remade):
+        elif remade.overlapping(path):
             yield "its input"
         elif path.name in SOURCES and dep.changed_checksum():
             yield str(path)
@@ -186,8 +216,12 @@ def _in_cache(repo: Repo, out: Any) -> bool:
     return Path(repo.cache.local.oid_to_path(out.hash_info.value)).exists()
 
 
-def _overlap(a: PurePosixPath, b: PurePosixPath) -> bool:
-    return a == b or a in b.parents or b in a.parents
+def _value(params: Mapping[str, Any], key: str) -> Any:
+    """The value of a dotted key, or ABSENT."""
+    found: Any = params
+    for part in key.split("."):
+        found = found.get(part, ABSENT) if isinstance(found, dict) else ABSENT
+    return found
 
 
 def _operations(params: Params, cell: Cell) -> float:

@@ -42,10 +42,10 @@ def findings(results: Results, corpus: str) -> list[str]:
     if total:
         leading = dropped.most_common(2)
         said = [f"{100 * count / read:.1f}% {REASONS[reason]}" for reason, count in leading]
-        most = sum(count for _, count in leading) > total / 2
+        among = " (the two largest parts)" if dropped.keys() - dict(leading) else ""
         sentences.append(
-            f"Of {read:,.0f} strings read, {100 * total / read:.1f}% were dropped; "
-            f"{'most of them' if most else 'the largest parts'}: {joined(said)}."
+            f"Of {read:,.0f} strings read, {100 * total / read:.1f}% were dropped: "
+            f"{joined(said)}{among}."
         )
     repeated = {r["language"]: r["value"] for r in rows if r["metric"] == "repeated_token_share"}
     if repeated:

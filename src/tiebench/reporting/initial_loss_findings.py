@@ -218,17 +218,13 @@ def _variance(results: Results) -> Iterator[str]:
 
 def _rescaled(results: Results) -> Iterator[str]:
     """Whether e^(sigma sqrt d) is negligible beside n, by std."""
-    stds = {
-        "rescaled": "std 1/sqrt(d)", "rescaled_fixed_std": "std 0.02",
-        "std_1_rescaled": "T5's std 1",
-    }  # fmt: skip
     said: dict[bool, list[str]] = defaultdict(list)
-    for run, std in stds.items():
+    for run in ("rescaled", "rescaled_fixed_std", "std_1_rescaled"):
         rows = of_run(results, run)
         if rows:
             worst = max(rows, key=excess)
             said[excess(worst) < NEGLIGIBLE].append(
-                f"{std} (at most {excess(worst):z.2f} nats above ln n)"
+                f"{_std(rows)} (at most {excess(worst):z.2f} nats above ln n)"
             )
     if not said:
         return
@@ -239,6 +235,14 @@ def _rescaled(results: Results) -> Iterator[str]:
     if said[False]:
         parts.append(f"not negligible with {joined(said[False])}")
     yield text + "; it is ".join(parts) + "." + _same_as_tied(results)
+
+
+def _std(rows: list[Row]) -> str:
+    stds = {float(row["std"]) for row in rows}
+    if len(stds) == 1:
+        return "T5's std 1" if stds == {1.0} else f"std {stds.pop():g}"
+    inverse = all(abs(float(row["std"]) * float(row["d_sigma"]) - 1) < 1e-4 for row in rows)
+    return "std 1/sqrt(d)" if inverse else "several stds"
 
 
 def _same_as_tied(results: Results) -> str:
