@@ -250,6 +250,15 @@ def test_few_seeds_decide_nothing(empty):
     assert verdict(scored(4), "orthogonal", "nothing") == ("undecided", "fewer than 5 seeds")
 
 
+def test_runs_of_one_table_have_no_alignments(params):
+    runs = {name: params.encoders.runs[name] for name in ("tied", "untrained")}
+    group = params.encoders.model_copy(update={"runs": runs})
+    few = params.model_copy(update={"encoders": group})
+    tables.run(few, "encoders")
+    found = {name: rows for name, (_, rows) in score_alignment.tables(few).items()}
+    assert found["alignment"] == [] and {row["run"] for row in found["logit_lens"]} == set(runs)
+
+
 def test_without_the_section_there_are_no_rows(empty):
     params = make_params().model_copy(update={"tables": None})
     assert not any(rows for _, rows in score_alignment.tables(params).values())

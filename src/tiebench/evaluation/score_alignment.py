@@ -21,6 +21,7 @@ from tiebench.analysis.statistics import (
 )
 from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
+from tiebench.experiments.saved_tables import compared
 from tiebench.experiments.tables_settings import RAW
 from tiebench.paths import evaluation_folder
 from tiebench.settings import Params, families
@@ -81,6 +82,8 @@ def _read(params: Params) -> dict[str, list[Row]]:
         expected = {(family, run, seed) for run in group.runs for seed in group.seeds}
         for name, columns in RAW.items():
             path = folder / f"{name}.csv"
+            if name == "alignment" and not compared(group):
+                continue  # one table in every run
             rows = read_numbers(path, columns, NUMBERS, optional=("floor",), mend=mend)
             held[name] += rows
             present = {(x["family"], x["run" if "run" in x else "first"], x["seed"]) for x in rows}
