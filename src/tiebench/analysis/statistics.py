@@ -6,6 +6,7 @@ A result says itself what varies in it, so that the noise of seeds and that of s
 
 from __future__ import annotations
 
+import gc
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -137,7 +138,11 @@ def correct(p_values: Sequence[float | None], method: Correction) -> list[float 
         return list(p_values)
     from statsmodels.stats.multitest import multipletests
 
-    adjusted = iter(multipletests(tested, method=method)[1])
+    gc.freeze()  # it collects garbage at every call, over all that is held elsewhere
+    try:
+        adjusted = iter(multipletests(tested, method=method)[1])
+    finally:
+        gc.unfreeze()
     return [None if p is None else float(next(adjusted)) for p in p_values]
 
 
