@@ -1,0 +1,13 @@
+"""Numbers as they are read."""
+
+from __future__ import annotations
+
+
+def size_words(count: int) -> str:
+    """Bytes in the largest unit that fits, of 1000 each."""
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
