@@ -1,7 +1,7 @@
 """The headers of a checkpoint in safetensors, read and checked without its tensors.
 
-A file starts with the length of its header (8 bytes, little-endian), then the header in JSON: dtype,
-shape and place of each tensor. Nothing else is read here, so that size does not matter.
+A file starts with the length of its header (8 bytes, little-endian), then the header in JSON:
+dtype, shape and place of each tensor. Nothing else is read here, so that size does not matter.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _read_file(path: Path) -> Checkpoint:
 
 
 def _config(path: Path) -> dict[str, Any] | None:
-    return read_json(path, mend=WHOLE) if path.exists() else None
+    return read_json(path, mend=WHOLE) if path.exists() or path.is_symlink() else None
 
 
 def _present(files: list[Path]) -> list[Path]:

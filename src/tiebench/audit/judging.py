@@ -208,7 +208,9 @@ class _Judge:
             yield Finding(
                 "head-under-another-name",
                 f"the head is {held[0].name}; {self.stated.model_type} reads {wanted}",
-                "rename the tensor, or it is not read",
+                f"leave it out of the file, or rename it to {wanted}"
+                if self.stated.tied
+                else f"rename it to {wanted}, or it is not read",
             )
         elif unknown and self.stated.tied is False and self.stated.head is not False:
             yield Finding(
@@ -312,8 +314,8 @@ class _Judge:
         if first and first.shape[1] != stated.width and not self._maps_input(first, stated.width):
             yield Finding(
                 "factorized-input-without-map",
-                f"{first.name} is {first.shape[1]:,} wide and the body {stated.width:,}, and no map "
-                "from one to the other is stored",
+                f"{first.name} is {first.shape[1]:,} wide and the body {stated.width:,}, and no "
+                "map from one to the other is stored",
                 "restore the map (embedding_hidden_mapping_in, embeddings_project, project_in) "
                 "from the checkpoint this was made from",
             )
@@ -357,6 +359,8 @@ class _Judge:
                     f"the class default of {stated.model_type} is {default}, which is no statement "
                     f"about this checkpoint{self._consequence(family.tied, relation)}"
                 )
+        if relation == "not-compared":
+            self.remarks.append("values are not compared (--headers-only)")
         if stated.head is False and head is None:
             self.remarks.append(f"{stated.architectures[0]} has no language-model head")
         if self.matrices.unknown and stated.tied is not False:

@@ -34,7 +34,7 @@ class Matrices:
         head: the output head.
         other_heads: matrices under a second name of a head.
         ignored: input embeddings of other models in the same file.
-        unknown: a matrix of a head's shape under a name that no family has.
+        unknown: a matrix of the input embedding's shape under a name that no family has.
         three_uses: whether there are an encoder's input, a decoder's input and a head.
     """
 

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from tiebench.audit.headers import StoredTensor
 from tiebench.audit.judging import RELATIONS, Audit
+from tiebench.audit.matrices import Matrices
 from tiebench.audit.settings import FLAG
 from tiebench.audit.words import size_words
 from tiebench.errors import TiebenchError
+
+VERDICTS = {
+    "agrees": "agrees",
+    "disagrees": "disagrees",
+    "unstated": "nothing to disagree with: no tie is stated",
+}
+KEYS = (
+    "checkpoint", "verdict", "relation", "files", "tensors", "model_type", "architectures", "input",
+    "input_copies", "head", "other_heads", "unknown", "maps", "stated", "class_default",
+    "comparison", "wasted_bytes", "findings", "remarks", "error",
+)  # fmt: skip
+"""Of the JSON object, always all of them."""
 
 
 def as_lines(audit: Audit) -> list[str]:
@@ -21,50 +35,61 @@ def as_lines(audit: Audit) -> list[str]:
 
 def _rows(audit: Audit) -> Iterator[tuple[str, str]]:
     checkpoint, stated, matrices = audit.checkpoint, audit.stated, audit.matrices
-    classes = ", ".join(stated.architectures) or stated.model_type or "class not stated"
     size = sum(x.size for x in checkpoint.tensors.values())
     files = f"{len(checkpoint.files)} file{'s' if len(checkpoint.files) > 1 else ''}"
-    count = f"{len(checkpoint.tensors):,} tensors, {size_words(size)} in {files}"
-    yield "checkpoint", f"{checkpoint.path}: {classes}, {count}"
+    yield "checkpoint", str(checkpoint.path)
+    classes = ", ".join(stated.architectures) or stated.model_type or "class not stated"
+    yield "model", f"{classes}, {len(checkpoint.tensors):,} tensors, {size_words(size)} in {files}"
     held = [
         ("input", matrices.input),
         *(("input", copy) for copy in matrices.copies),
         ("head", matrices.head),
         *(("head", other) for other in matrices.other_heads),
+        ("head?", matrices.unknown),
+        *(("map", x) for x in _maps(matrices)),
     ]
-    names = max((len(x.name) for _, x in held if x), default=0)
-    for label, tensor in held:
-        if tensor:
-            rows, columns = tensor.shape
-            shape = f"{rows:,} x {columns:,}  {tensor.dtype}  {size_words(tensor.size)}"
-            yield label, f"{tensor.name:<{names}}  {shape}"
+    columns = [
+        (label, x.name, f"{x.shape[0]:,} x {x.shape[1]:,}", x.dtype, size_words(x.size))
+        for label, x in held
+        if x
+    ]
+    lengths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+    for label, *cells in columns:
+        pairs = zip(cells, lengths[1:], strict=True)
+        yield label, "  ".join(f"{cell:<{length}}" for cell, length in pairs)
     yield "stored", RELATIONS[audit.relation] + _compared(audit)
     flags = [f"{key} is {'true' if value else 'false'}" for key, value in stated.flags.items()]
     yield "stated", ", ".join(flags) or f"nothing: {FLAG} is absent"
     if audit.wasted:
         yield "wasted", f"{size_words(audit.wasted)} in equal copies"
-    yield "verdict", audit.verdict
+    yield "verdict", VERDICTS[audit.verdict]
     for finding in audit.findings:
-        yield finding.code, finding.what
-        yield "", f"To mend: {finding.mend}"
+        yield "disagrees", f"{finding.what} [{finding.code}]"
+        yield "to mend", finding.mend
     for remark in audit.remarks:
         yield "note", remark
+
+
+def _maps(matrices: Matrices) -> list[StoredTensor]:
+    """Maps between different widths."""
+    held = (*matrices.input_maps, *matrices.output_maps)
+    return [x for x in held if len(x.shape) == 2 and x.shape[0] != x.shape[1]]
 
 
 def _compared(audit: Audit) -> str:
     found = audit.comparison
     if found is None:
         return ""
-    sampled = " sampled" if found.compared < found.rows else ""
     if found.differing:
+        sampled = " sampled" if found.compared < found.rows else ""
         return f": {found.differing:,} of {found.compared:,}{sampled} rows differ"
-    return f": all {found.rows:,} rows, byte by byte"
+    return f": {found.rows:,} rows, byte by byte"
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
-    """An audit as plain values, always with the same keys."""
-    stated, matrices, found = audit.stated, audit.matrices, audit.comparison
-    return {
+    """An audit as plain values, with KEYS."""
+    stated, matrices = audit.stated, audit.matrices
+    said = {
         "checkpoint": str(audit.checkpoint.path),
         "verdict": audit.verdict,
         "relation": audit.relation,
@@ -76,30 +101,23 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "input_copies": [_tensor(x) for x in matrices.copies],
         "head": _tensor(matrices.head),
         "other_heads": [_tensor(x) for x in matrices.other_heads],
+        "unknown": _tensor(matrices.unknown),
+        "maps": [_tensor(x) for x in _maps(matrices)],
         "stated": {
             "tied": stated.tied,
             "flags": stated.flags,
             "vocabulary": stated.vocabulary,
             "width": stated.width,
+            "input_width": stated.input_width,
         },
-        "class_default": None
-        if stated.family is None or stated.tied is not None
-        else {"model_type": stated.model_type, "tied": stated.family.tied},
-        "comparison": None
-        if found is None
-        else {
-            "rows": found.rows,
-            "compared": found.compared,
-            "differing": found.differing,
-            "first": found.first,
-        },
+        "comparison": asdict(audit.comparison) if audit.comparison else None,
         "wasted_bytes": audit.wasted,
-        "findings": [
-            {"code": x.code, "what": x.what, "mend": x.mend} for x in audit.findings
-        ],
+        "findings": [asdict(finding) for finding in audit.findings],
         "remarks": audit.remarks,
-        "error": None,
-    }  # fmt: skip
+    }
+    if stated.family and stated.tied is None:
+        said["class_default"] = {"model_type": stated.model_type, "tied": stated.family.tied}
+    return dict.fromkeys(KEYS) | said
 
 
 def _tensor(tensor: StoredTensor | None) -> dict[str, Any] | None:
@@ -115,14 +133,7 @@ def _tensor(tensor: StoredTensor | None) -> dict[str, Any] | None:
 
 
 def error_as_json(source: str, error: TiebenchError) -> dict[str, Any]:
-    """What `--json` prints of a checkpoint that cannot be audited."""
-    return {
-        "checkpoint": source,
-        "verdict": "unreadable",
-        "error": {
-            "subject": error.subject,
-            "found": error.found,
-            "expected": error.expected,
-            "mend": error.mend,
-        },
-    }
+    """What `--json` prints of a checkpoint that cannot be audited, with KEYS."""
+    parts = ("subject", "found", "expected", "mend")
+    said = {part: getattr(error, part) for part in parts}
+    return dict.fromkeys(KEYS) | {"checkpoint": source, "verdict": "unreadable", "error": said}

@@ -89,6 +89,11 @@ def read_stated(checkpoint: Checkpoint) -> Stated:
     )
 
 
+def _is(kind: type, value: Any) -> bool:
+    """Whether a value has a type; a whole number is also above 0."""
+    return type(value) is kind and not (type(value) is int and value < 1)
+
+
 class _Reader:
     """Typed values of a config.json, of the language model's own section where it has one."""
 
@@ -107,7 +112,7 @@ class _Reader:
                 value = section.get(key)
                 if value is None:
                     continue
-                if type(value) is not kind or (kind is int and value < 1):
+                if not _is(kind, value):
                     words = {int: "a whole number above 0", str: "a name", bool: "true or false"}
                     raise self.error(f"{prefix}{key}", value, words[kind])
                 return value
