@@ -173,7 +173,7 @@ def test_lines_for_people(saved, capsys) -> None:
         "input       albert.embeddings.word_embeddings.weight            96 x 8  F32  3.1 kB",
         "map         albert.encoder.embedding_hidden_mapping_in.weight  16 x 8  F32  512 bytes",
         "map         predictions.dense.weight                           8 x 16  F32  512 bytes",
-        "stored      one tensor",
+        "stored      one tensor, which is input embedding and head",
         "stated      tie_word_embeddings is true",
         "verdict     agrees",
     ]
@@ -222,7 +222,7 @@ DISAGREEMENTS = {
     "input saved twice": ({SHARED: E, ENCODER: E, DECODER: E}, T5 | TIED, ["embedding-saved-twice"] * 2, "the encoder's input, holds the same"),
     "three uses, a head of its own": ({SHARED: E, OUT: H}, T5 | TIED, ["tied-flag-two-matrices"], "lm_head.weight differs from shared.weight"),
     "resized input": ({IN: BIGGER, OUT: H}, LLAMA | UNTIED, ["one-side-resized"], "has 100 rows and lm_head.weight 96; vocab_size is 96"),
-    "resized head": ({IN: E, OUT: BIGGER}, LLAMA | UNTIED, ["one-side-resized"], "96 of the first 96 rows are equal"),
+    "resized head": ({IN: E, OUT: BIGGER}, LLAMA | UNTIED, ["one-side-resized"], "stored      two different matrices: the first 96 rows are equal, byte by byte"),
     "resized input of a tie": ({IN: BIGGER, OUT: E}, LLAMA | TIED, ["one-side-resized"], "resize lm_head.weight to 100 rows"),
     "resized, and another matrix": ({IN: BIGGER, OUT: H}, LLAMA | TIED, ["tied-flag-two-matrices", "one-side-resized"], "in shape: [96, 16] beside [100, 16]"),
     "config not resized": ({IN: BIGGER}, LLAMA | TIED, ["vocabulary-size-differs"], "has 100 rows; vocab_size is 96"),
@@ -481,7 +481,7 @@ DAMAGED = {
     "GGUF inside": (b"GGUF\3\0\0\0" + bytes(100), "found a GGUF file"),
     "a zip inside": (b"PK\3\4" + bytes([9] * 100), r"found a zip archive, as torch.save writes it"),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer.*git lfs pull"),
-    "no embedding": (header(b'{"a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}', bytes(4)), "neither input embedding nor head among 1 tensors"),
+    "no embedding": (header(b'{"a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}', bytes(4)), "neither input embedding nor head among 1 tensor;"),
     "an adapter": (header(b'{"lm_head.lora_A.weight": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}', bytes(4)), "an adapter .LoRA. without its model"),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from tiebench.audit.settings import FLAG, Stated, read_stated
 from tiebench.audit.words import size_words
 
 RELATIONS = {
-    "one": "one tensor",
+    "one": "one tensor, which is input embedding and head",
     "equal": "two equal copies",
     "different": "two different matrices",
     "not-compared": "two stored matrices, not compared",

@@ -18,6 +18,7 @@ from tiebench.audit.families import (
 )
 from tiebench.audit.headers import Checkpoint, StoredTensor
 from tiebench.audit.settings import Stated
+from tiebench.audit.words import count_words
 from tiebench.errors import DataError
 
 FLOATS = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
@@ -194,7 +195,7 @@ def _nothing_found(checkpoint: Checkpoint) -> DataError:
         checkpoint.path,
         found="an adapter (LoRA) without its model"
         if adapter
-        else f"neither input embedding nor head among {len(checkpoint.tensors):,} tensors",
+        else f"neither input embedding nor head among {count_words(len(checkpoint.tensors), 'tensor')}",
         expected=f"a name that ends in {', '.join(INPUTS[:5])} or {', '.join(HEADS[:6])}",
         mend="merge it into its model and save that"
         if adapter

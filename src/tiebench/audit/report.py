@@ -10,7 +10,7 @@ from tiebench.audit.headers import StoredTensor
 from tiebench.audit.judging import RELATIONS, Audit
 from tiebench.audit.matrices import Matrices
 from tiebench.audit.settings import FLAG
-from tiebench.audit.words import size_words
+from tiebench.audit.words import count_words, size_words
 from tiebench.errors import TiebenchError
 
 VERDICTS = {
@@ -36,10 +36,11 @@ def as_lines(audit: Audit) -> list[str]:
 def _rows(audit: Audit) -> Iterator[tuple[str, str]]:
     checkpoint, stated, matrices = audit.checkpoint, audit.stated, audit.matrices
     size = sum(x.size for x in checkpoint.tensors.values())
-    files = f"{len(checkpoint.files)} file{'s' if len(checkpoint.files) > 1 else ''}"
     yield "checkpoint", str(checkpoint.path)
     classes = ", ".join(stated.architectures) or stated.model_type or "class not stated"
-    yield "model", f"{classes}, {len(checkpoint.tensors):,} tensors, {size_words(size)} in {files}"
+    tensors = count_words(len(checkpoint.tensors), "tensor")
+    files = count_words(len(checkpoint.files), "file")
+    yield "model", f"{classes}, {tensors}, {size_words(size)} in {files}"
     held = [
         ("input", matrices.input),
         *(("input", copy) for copy in matrices.copies),
@@ -83,7 +84,8 @@ def _compared(audit: Audit) -> str:
     if found.differing:
         sampled = " sampled" if found.compared < found.rows else ""
         return f": {found.differing:,} of {found.compared:,}{sampled} rows differ"
-    return f": {found.rows:,} rows, byte by byte"
+    all_of = "" if audit.relation == "equal" else "the first "
+    return f": {all_of}{found.rows:,} rows are equal, byte by byte"
 
 
 def as_json(audit: Audit) -> dict[str, Any]:

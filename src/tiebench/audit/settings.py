@@ -25,7 +25,6 @@ class Stated:
 
     Attributes:
         flags: by key, every tie that is stated.
-        head: whether the class has a language-model head.
         width: of the body.
         input_width: of the input embedding.
         shared: whether encoder and decoder share one input embedding.

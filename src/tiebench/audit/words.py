@@ -11,3 +11,8 @@ def size_words(count: int) -> str:
             break
         value, unit = value / 1000, larger
     return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+
+
+def count_words(count: int, name: str) -> str:
+    """A number of things, one or more of which have a name."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
