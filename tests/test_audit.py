@@ -170,7 +170,7 @@ def test_lines_for_people(saved, capsys) -> None:
     assert capsys.readouterr().out.splitlines() == [
         f"checkpoint  {folder}",
         "model       AlbertForMaskedLM, 28 tensors, 12.3 kB in 1 file",
-        "input       albert.embeddings.word_embeddings.weight            96 x 8  F32  3.1 kB",
+        "input       albert.embeddings.word_embeddings.weight            96 x 8  F32     3.1 kB",
         "map         albert.encoder.embedding_hidden_mapping_in.weight  16 x 8  F32  512 bytes",
         "map         predictions.dense.weight                           8 x 16  F32  512 bytes",
         "stored      one tensor, which is input embedding and head",

@@ -190,12 +190,13 @@ def _check_shape(tensor: StoredTensor) -> None:
 
 
 def _nothing_found(checkpoint: Checkpoint) -> DataError:
+    count = count_words(len(checkpoint.tensors), "tensor")
     adapter = any(".lora_" in name for name in checkpoint.tensors)
     return DataError(
         checkpoint.path,
         found="an adapter (LoRA) without its model"
         if adapter
-        else f"neither input embedding nor head among {count_words(len(checkpoint.tensors), 'tensor')}",
+        else f"neither input embedding nor head among {count}",
         expected=f"a name that ends in {', '.join(INPUTS[:5])} or {', '.join(HEADS[:6])}",
         mend="merge it into its model and save that"
         if adapter

@@ -56,8 +56,8 @@ def _rows(audit: Audit) -> Iterator[tuple[str, str]]:
     ]
     lengths = [max(map(len, column)) for column in zip(*columns, strict=True)]
     for label, *cells in columns:
-        pairs = zip(cells, lengths[1:], strict=True)
-        yield label, "  ".join(f"{cell:<{length}}" for cell, length in pairs)
+        pairs = zip(cells, lengths[1:], "<><>", strict=True)
+        yield label, "  ".join(f"{cell:{to}{length}}" for cell, length, to in pairs)
     yield "stored", RELATIONS[audit.relation] + _compared(audit)
     flags = [f"{key} is {'true' if value else 'false'}" for key, value in stated.flags.items()]
     yield "stated", ", ".join(flags) or f"nothing: {FLAG} is absent"
