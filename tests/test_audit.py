@@ -170,7 +170,7 @@ def test_lines_for_people(saved, capsys) -> None:
     assert capsys.readouterr().out.splitlines() == [
         f"checkpoint  {folder}",
         "model       AlbertForMaskedLM, 28 tensors, 12.3 kB in 1 file",
-        "input       albert.embeddings.word_embeddings.weight            96 x 8  F32     3.1 kB",
+        "input       albert.embeddings.word_embeddings.weight           96 x 8  F32     3.1 kB",
         "map         albert.encoder.embedding_hidden_mapping_in.weight  16 x 8  F32  512 bytes",
         "map         predictions.dense.weight                           8 x 16  F32  512 bytes",
         "stored      one tensor, which is input embedding and head",
@@ -318,6 +318,28 @@ def test_one_row_that_no_sample_meets_is_found(tmp_path, monkeypatch) -> None:
     assert found and (found.compared, found.differing, found.first) == (V, 1, 2)
 
 
+def test_the_full_comparison_shows_its_progress(tmp_path, monkeypatch) -> None:
+    """All bytes of a matrix, in pieces."""
+    shown, bars = [], []
+
+    class Bar:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *arguments):
+            return None
+
+        def update(self, count: int) -> None:
+            shown.append(count)
+
+    monkeypatch.setattr(comparison, "PIECE", 1000)
+    monkeypatch.setattr("tiebench.progress.progress", lambda **given: bars.append(given) or Bar())
+    assert codes(write(tmp_path, {IN: E, OUT: E}, LLAMA | TIED)) == ["head-saved-twice"]
+    assert sum(shown) == bars[0]["total"] == E.nbytes and max(shown) <= 1000
+    write(tmp_path, {IN: E, OUT: H}, LLAMA | UNTIED)
+    assert codes(tmp_path) == [] and len(bars) == 1  # a sampled row has decided
+
+
 def test_two_zeros_differ(tmp_path) -> None:
     zeros = np.zeros((V, D), np.float32)
     assert codes(write(tmp_path, {IN: zeros, OUT: -zeros}, LLAMA | TIED)) == ["tied-flag-two-matrices"]  # fmt: skip
@@ -459,6 +481,8 @@ DAMAGED = {
     "nested too deep": (header(b"[" * 100_000), "header: found broken JSON"),
     "no object": (header(b"[1]"), r"header: found \[1\]; expected a JSON object"),
     "a name twice": (header(b'{"a": 1, "a": 1}'), "header: found 'a' twice"),
+    "a name that breaks a terminal": (header(b'{"\\u001b[2J": 1}'), "found a name that cannot be printed"),
+    "half a character": (header(b'{"\\ud800.lm_head.weight": 1}'), "found a name that cannot be printed"),
     "no entry": (header(b'{"a": 1}'), "a: found 1; expected dtype, shape and data_offsets"),
     "an unknown dtype": (entry(dtype="F31"), 'found dtype "F31"; expected one of BOOL'),
     "a dtype that is no name": (entry(dtype=[1]), r"found dtype \[1\]"),
@@ -510,6 +534,8 @@ def test_damaged_files(tmp_path, case, capsys) -> None:
         ('{"text_config": {"hidden_size": 1.5}}', "text_config.hidden_size: found 1.5"),
         ('{"model_type": 3}', "model_type: found 3; expected a name"),
         ('{"architectures": "GPT2"}', 'architectures: found "GPT2"; expected a list of names'),
+        ('{"architectures": ["\\ud800"]}', "expected a list of names"),
+        ('{"model_type": "\\u0007"}', "expected a name"),
         ('{"is_encoder_decoder": 0}', "is_encoder_decoder: found 0; expected true or false"),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -254,8 +255,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         held = dict(pairs)
         if len(held) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
             raise _damaged(subject, f"{twice!r} twice", "each name once")
         return held
 
@@ -270,6 +270,8 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
 
 def _entry(path: Path, name: str, value: Any, data: int, size: int) -> StoredTensor:
     """One tensor of a header, checked by itself."""
+    if not name.isprintable():
+        raise _damaged(path, f"a name that cannot be printed, {name!r:.60}", "a plain name")
     subject = f"{path}: {name}"
     if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= value.keys():
         raise _damaged(subject, f"{json.dumps(value):.60}", "dtype, shape and data_offsets")

@@ -72,7 +72,7 @@ def read_stated(checkpoint: Checkpoint) -> Stated:
     reader = _Reader(checkpoint.config_path, checkpoint.config)
     config = checkpoint.config
     classes = config.get("architectures") or []
-    if not isinstance(classes, list) or not all(isinstance(x, str) for x in classes):
+    if not isinstance(classes, list) or not all(_is(str, x) for x in classes):
         raise reader.error("architectures", classes, "a list of names")
     ours = config.get("model_type") == "tiebench"
     return Stated(
@@ -89,7 +89,9 @@ def read_stated(checkpoint: Checkpoint) -> Stated:
 
 
 def _is(kind: type, value: Any) -> bool:
-    """Whether a value has a type; a whole number is also above 0."""
+    """Whether a value has a type; a whole number is also above 0, and a text one line."""
+    if isinstance(value, str) and not value.isprintable():
+        return False
     return type(value) is kind and not (type(value) is int and value < 1)
 
 
