@@ -84,8 +84,9 @@ def _compared(audit: Audit) -> str:
     if found.differing:
         sampled = " sampled" if found.compared < found.rows else ""
         return f": {found.differing:,} of {found.compared:,}{sampled} rows differ"
-    all_of = "" if audit.relation == "equal" else "the first "
-    return f": {all_of}{found.rows:,} rows are equal, byte by byte"
+    if audit.relation == "equal":
+        return f": all {found.rows:,} rows, byte by byte"
+    return f": the first {found.rows:,} rows are equal, byte by byte"
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
