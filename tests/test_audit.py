@@ -221,6 +221,10 @@ DISAGREEMENTS = {
     "three uses without a shared one": ({DECODER: E, ENCODER: OTHER, OUT: H}, T5 | UNTIED, ["encoder-decoder-three-uses"], "differs from decoder.embed_tokens.weight"),
     "input saved twice": ({SHARED: E, ENCODER: E, DECODER: E}, T5 | TIED, ["embedding-saved-twice"] * 2, "the encoder's input, holds the same"),
     "three uses, a head of its own": ({SHARED: E, OUT: H}, T5 | TIED, ["tied-flag-two-matrices"], "lm_head.weight differs from shared.weight"),
+    "positions are no head": ({IN: E, "model.embed_positions.weight": H}, LLAMA | UNTIED, ["untied-flag-no-head"], "no head is stored"),
+    "two BERTs and a copy": ({"encoder.embeddings.word_embeddings.weight": OTHER, "decoder.bert.embeddings.word_embeddings.weight": E, "decoder.cls.predictions.decoder.weight": E}, {"model_type": "encoder-decoder"} | TIED, ["head-saved-twice"], "as decoder.bert.embeddings.word_embeddings.weight"),
+    "the head that the class reads": ({"model.embeddings.tok_embeddings.weight": E, OUT: H, "decoder.weight": OTHER}, {"model_type": "modernbert"} | UNTIED, ["two-heads"], "decoder.weight and lm_head.weight"),
+    "an encoder with a copy": ({SHARED: E, ENCODER: E}, T5 | TIED | {"architectures": ["T5EncoderModel"], "is_encoder_decoder": False}, ["embedding-saved-twice"], "the encoder's input"),
     "resized input": ({IN: BIGGER, OUT: H}, LLAMA | UNTIED, ["one-side-resized"], "has 100 rows and lm_head.weight 96; vocab_size is 96"),
     "resized head": ({IN: E, OUT: BIGGER}, LLAMA | UNTIED, ["one-side-resized"], "stored      two different matrices: the first 96 rows are equal, byte by byte"),
     "resized input of a tie": ({IN: BIGGER, OUT: E}, LLAMA | TIED, ["one-side-resized"], "resize lm_head.weight to 100 rows"),
@@ -257,6 +261,9 @@ AGREEMENTS = {
     "Marian of two vocabularies": ({f"model.{ENCODER}": OTHER, f"model.{DECODER}": E}, {"model_type": "marian", "architectures": ["MarianMTModel"], "is_encoder_decoder": True, "share_encoder_decoder_embeddings": False} | TIED, "one"),
     "two BERTs": ({"encoder.embeddings.word_embeddings.weight": OTHER, "decoder.bert.embeddings.word_embeddings.weight": E}, {"model_type": "encoder-decoder", "is_encoder_decoder": True, "decoder": {"model_type": "bert", "vocab_size": V} | TIED}, "one"),
     "a MobileBERT": ({"mobilebert.embeddings.word_embeddings.weight": NARROW_E, "mobilebert.embeddings.embedding_transformation.weight": matrix(0, D, 3 * NARROW), "cls.predictions.dense.weight": matrix(0, D - NARROW, V)}, {"model_type": "mobilebert", "architectures": ["MobileBertForMaskedLM"], "hidden_size": D} | TIED, "one"),
+    "another model in the file": ({"a.embed_tokens.weight": matrix(0, 7, D), f"z.{IN}": E}, LLAMA | TIED, "one"),
+    "a classifier": ({IN: E, "pooled.head.weight": matrix(0, 7, D), "other.head.weight": matrix(0, V, 40)}, LLAMA | TIED, "one"),
+    "a nested vocabulary": ({IN: E}, {"vocab_size": 7, "text_config": {"vocab_size": V}} | TIED, "one"),
     "a quantized body": ({IN: E, OUT: H, "model.layers.0.mlp.up_proj.qweight": np.ones((4, 4), np.int32)}, LLAMA | UNTIED, "different"),
     "a head inside a numbered block": ({IN: E, "model.layers.9.shared_head.head.weight": H, "model.layers.9.embed_tokens.weight": H}, LLAMA | TIED, "one"),
 }  # fmt: skip
@@ -580,6 +587,12 @@ def test_damaged_shards(tmp_path, case) -> None:
     change, message = SHARDS[case]
     change(tmp_path, shards(tmp_path))
     with pytest.raises(DataError, match=message):
+        audit(str(tmp_path))
+
+
+def test_a_config_that_leads_nowhere(tmp_path) -> None:
+    (write(tmp_path, {IN: E}, None) / "config.json").symlink_to("nowhere")
+    with pytest.raises(DataError, match="config.json: found no such file"):
         audit(str(tmp_path))
 
 

