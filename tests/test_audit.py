@@ -543,7 +543,7 @@ def test_damaged_files(tmp_path, case, capsys) -> None:
         ('{"architectures": "GPT2"}', 'architectures: found "GPT2"; expected a list of names'),
         ('{"architectures": ["\\ud800"]}', "expected a list of names"),
         ('{"model_type": "\\u0007"}', "expected a name"),
-        ('{"is_encoder_decoder": 0}', "is_encoder_decoder: found 0; expected true or false"),
+        ('{"share_encoder_decoder_embeddings": 0}', "share_encoder_decoder_embeddings: found 0; expected true or false"),
     ],
 )  # fmt: skip
 def test_damaged_configs(tmp_path, values, message) -> None:

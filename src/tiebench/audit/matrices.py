@@ -91,7 +91,7 @@ def find_matrices(checkpoint: Checkpoint, stated: Stated) -> Matrices:
         unknown=unknown,
         input_maps=_named(tensors, INPUT_MAPS),
         output_maps=_named(tensors, OUTPUT_MAPS),
-        three_uses=several and stated.head is not False and stated.encoder_decoder is not False,
+        three_uses=several and stated.head is not False,
     )
 
 

@@ -37,7 +37,6 @@ class Stated:
     vocabulary: int | None
     width: int | None
     input_width: int | None
-    encoder_decoder: bool | None
     shared: bool | None
 
     @property
@@ -68,7 +67,7 @@ def read_stated(checkpoint: Checkpoint) -> Stated:
         DataError: a value of another type than its key has.
     """
     if checkpoint.config is None:
-        return Stated(None, None, [], {}, None, None, None, None, None)
+        return Stated(None, None, [], {}, None, None, None, None)
     reader = _Reader(checkpoint.config_path, checkpoint.config)
     config = checkpoint.config
     classes = config.get("architectures") or []
@@ -83,7 +82,6 @@ def read_stated(checkpoint: Checkpoint) -> Stated:
         vocabulary=reader.first(("vocabulary",) if ours else ("vocab_size",), int),
         width=reader.width() if ours else reader.first(WIDTHS, int),
         input_width=reader.first(INPUT_WIDTHS, int),
-        encoder_decoder=reader.first(("is_encoder_decoder",), bool, top=True),
         shared=reader.first(("share_encoder_decoder_embeddings",), bool, top=True),
     )
 
