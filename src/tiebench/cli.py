@@ -1,4 +1,4 @@
-"""The command line: `tiebench params|plan|fetch|prune|mend|export|import`."""
+"""The command line: `tiebench params|plan|fetch|prune|mend|export|import|audit`."""
 
 from __future__ import annotations
 
@@ -94,6 +94,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     importing.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder")
     importing.set_defaults(run=_import)
+
+    auditing = commands.add_parser(
+        "audit",
+        help="say whether a checkpoint is tied, and whether its config.json agrees",
+        description="Read the headers of a checkpoint in safetensors, and say whether input "
+        "embedding and head are one tensor, two equal copies or two matrices, and whether "
+        "config.json agrees. Exit status: 0 agrees or states nothing, 1 disagrees, 2 unreadable.",
+    )
+    auditing.add_argument(
+        "source",
+        metavar="CHECKPOINT",
+        help="a folder, a .safetensors file, or a repository in the local Hugging Face cache",
+    )
+    auditing.add_argument("--json", action="store_true", help="print one JSON object")
+    auditing.add_argument(
+        "--headers-only", action="store_true", help="compare no values; instant at any size"
+    )
+    auditing.set_defaults(run=_audit)
     return parser
 
 
@@ -200,3 +218,23 @@ def _import(options: argparse.Namespace) -> int:
     for note in said["notes"]:
         print(f"note: {note}")
     return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    import json
+
+    from tiebench.audit.judging import audit
+    from tiebench.audit.report import as_json, as_lines, error_as_json
+
+    try:
+        audited = audit(options.source, headers_only=options.headers_only)
+    except TiebenchError as error:
+        if options.json:
+            print(json.dumps(error_as_json(options.source, error), indent=2))
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(as_json(audited), indent=2))
+    else:
+        print("\n".join(as_lines(audited)))
+    return 1 if audited.findings else 0

@@ -32,12 +32,10 @@ from tiebench.model.architectures import ARCHITECTURES, Architecture, row_counts
 from tiebench.model.lm import LanguageModel, save_model
 from tiebench.model.native_configs import ANOTHER, Config, Reading
 from tiebench.model.settings import CouplingSettings
+from tiebench.model.weight_files import INDEX, WEIGHTS, WHOLE, weight_files
 from tiebench.schema import validate
 
-WEIGHTS = "model.safetensors"
-INDEX = f"{WEIGHTS}.index.json"
 NUMBERS = ("F32", "F16", "BF16", "F64")
-WHOLE = "download the checkpoint again"
 RENAMED = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 """Ends of names in BERT's oldest files."""
 
@@ -55,7 +53,7 @@ class Tensors:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kinds = folder, set[str]()
-        names = self._shards()
+        names = weight_files(folder)
         self.files = [folder / name for name in names]
         self.open: dict[str, Any] = {}
         self.where: dict[str, tuple[str, str]] = {}
@@ -76,34 +74,6 @@ class Tensors:
                         f"{folder / name}: {key}", found=found, expected="one", mend=WHOLE
                     )
                 self.where[read_as] = (name, key)
-
-    def _shards(self) -> list[str]:
-        if (self.folder / WEIGHTS).is_file():
-            return [WEIGHTS]
-        if (self.folder / INDEX).is_file():
-            index = read_json(self.folder / INDEX, mend=WHOLE).get("weight_map")
-            names = sorted(set(map(str, index.values()))) if isinstance(index, dict) else []
-            outside = [name for name in names if Path(name).name != name]
-            if not names or outside:
-                raise DataError(
-                    f"{self.folder / INDEX}: weight_map",
-                    found=repr(outside[0]) if outside else "no file",
-                    expected="names of files beside it",
-                    mend=WHOLE,
-                )
-            return names
-        pickled = sorted(path.name for path in self.folder.glob("*.bin"))
-        raise DataError(
-            self.folder,
-            found=f"{', '.join(pickled)}, which can run code when loaded (pickle)"
-            if pickled
-            else f"no {WEIGHTS}",
-            expected=f"{WEIGHTS} or {INDEX}",
-            mend="load the model with transformers where you trust its files, and write it again "
-            "with save_pretrained, which makes safetensors"
-            if pickled
-            else WHOLE,
-        )
 
     def subject(self, name: str) -> str:
         """File and name of a tensor, for an error."""

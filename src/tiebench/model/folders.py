@@ -10,12 +10,15 @@ from pathlib import Path
 
 from tiebench.errors import BusyError, DataError, WriteError
 
+FILES = "a folder with config.json, safetensors and tokenizer.json"
 
-def source_folder(source: str) -> Path:
+
+def source_folder(source: str, expected: str = FILES) -> Path:
     """The folder of a checkpoint: itself, or that of a repository in the cache of the hub.
 
     Args:
         source: a path, or the id of a repository, with its revision behind an @ if it is not main.
+        expected: what an error asks for.
 
     Raises:
         DataError: neither a folder nor in the cache.
@@ -32,7 +35,7 @@ def source_folder(source: str) -> Path:
         raise DataError(
             source,
             found="no such folder, and no such repository in the local Hugging Face cache",
-            expected="a folder with config.json, safetensors and tokenizer.json",
+            expected=expected,
             mend="name the folder, or fill the cache with `hf download REPOSITORY`",
         ) from None
 
