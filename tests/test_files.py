@@ -1,11 +1,12 @@
 """Files: whole or not at all, readable errors, one process at a time."""
 
 import errno
+import os
 
 import pytest
 
 from tiebench.errors import DataError, WriteError
-from tiebench.files import read_json, remembered, replacing, write_json, write_text
+from tiebench.files import holding, read_json, remembered, replacing, replacing_folder, write_json, write_text
 
 
 def test_what_was_there_is_kept_when_writing_fails(tmp_path):
@@ -64,3 +65,28 @@ def test_what_is_remembered_is_made_anew_where_it_is_damaged(tmp_path, damage):
     path.write_text(damage)
     assert remembered(path, make) == first and len(made) == 3
     assert remembered(path, make) == first and len(made) == 3
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_folder_takes_the_place_of_a_file_or_a_link(tmp_path, link):
+    place, other = tmp_path / "out", tmp_path / "other"
+    other.mkdir()
+    if link:
+        place.symlink_to(other)
+    else:
+        place.write_text("x")
+    for content in ("1", "2"):
+        with replacing_folder(place) as partial:
+            (partial / "a").write_text(content)
+        assert place.is_dir() and not place.is_symlink() and (place / "a").read_text() == content
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["other", "out"]
+
+
+def test_a_lock_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(WriteError, match=r"a\.lock: found No space left"):
+        with holding(tmp_path / "a.lock", "x"):
+            raise AssertionError

@@ -117,3 +117,27 @@ def test_who_is_no_parent_of_its_own():
     assert not _is_stranger(os.getpid())
     if os.getsid(1) != os.getsid(0):
         assert _is_stranger(1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError("Unable to allocate 8 GiB"), RuntimeError("you can't allocate memory: 8 bytes")],
+)
+def test_too_little_memory_is_no_traceback(error):
+    with pytest.raises(SystemExit, match=r"memory: found too little.*allocate.*smaller sizes"):
+        run_stage(raising, error)
+
+
+def test_ctrl_c_ends_quietly():
+    with pytest.raises(SystemExit) as ended:
+        run_stage(raising, KeyboardInterrupt())
+    assert ended.value.code == 130
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", "b")])
+def test_arguments_that_are_missing_are_named(arguments):
+    def main(family: str) -> None:
+        raise AssertionError
+
+    with pytest.raises(SystemExit, match=r"expected FAMILY"):
+        run_stage(main, *arguments)

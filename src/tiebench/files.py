@@ -19,7 +19,7 @@ from tiebench.errors import BusyError, DataError, WriteError
 
 UNWRITABLE = (
     errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.ENAMETOOLONG,
-    errno.EBUSY,
+    errno.EBUSY, errno.EFBIG,
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
         WriteError: no room, or no permission.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with _writing(path):
+    with writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _sweep(path)
@@ -61,26 +61,30 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """
     partial = folder.with_name(f".{folder.name}.partial")
     before = folder.with_name(f".{folder.name}.before.partial")
-    with _writing(folder):
+    with writing(folder):
         if before.exists() and not folder.exists():  # killed between the two moves below
             before.rename(folder)
         for left in (partial, before):
-            if left.exists():
+            if left.is_symlink() or left.is_file():
+                left.unlink()
+            elif left.exists():
                 shutil.rmtree(left)
         partial.mkdir(parents=True)
     try:
         yield partial
-        with _writing(folder):
+        with writing(folder):
             if folder.exists():
                 folder.rename(before)
             partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    if before.is_symlink() or before.is_file():
+        before.unlink(missing_ok=True)
     shutil.rmtree(before, ignore_errors=True)
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Say with its path what keeps something from being written."""
     try:
         yield
@@ -123,7 +127,7 @@ def holding(lock: Path, subject: str) -> Iterator[None]:
         BusyError: another process holds it; the error names its pid.
         WriteError: no room, or no permission.
     """
-    with _writing(lock):
+    with writing(lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
         file = lock.open("a+")
     with file:
@@ -136,10 +140,9 @@ def holding(lock: Path, subject: str) -> Iterator[None]:
                 expected="one process at a time",
                 mend="wait for it to end, or stop it (`kill PID`); what it saved is kept",
             ) from None
-        with _writing(lock):
+        with writing(lock):
             file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            os.write(file.fileno(), str(os.getpid()).encode())  # nothing is left for `close`
         yield
 
 

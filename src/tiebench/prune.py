@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tiebench.evaluation.cells import cells, evaluations, imported_cells
+from tiebench.files import writing
 from tiebench.paths import corpus_folder, evaluation_folder, labels_folder
 from tiebench.settings import Params, families
 
@@ -30,12 +31,17 @@ def strays(params: Params, *, other_reports: bool = False) -> list[Path]:
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Delete the folders with all that is in them; of a link, the link alone."""
+    """Delete the folders with all that is in them; of a link, the link alone.
+
+    Raises:
+        WriteError: no permission.
+    """
     for folder in folders:
-        if folder.is_symlink():
-            folder.unlink()
-        else:
-            shutil.rmtree(folder)
+        with writing(folder):
+            if folder.is_symlink():
+                folder.unlink()
+            else:
+                shutil.rmtree(folder)
 
 
 def _named(params: Params) -> Iterator[Path]:
@@ -70,4 +76,6 @@ def _unnamed(group: Path, named: set[Path]) -> list[Path]:
 
 
 def _folders(place: Path) -> list[Path]:
-    return sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    """The folders in one, without those that a killed process left and the next one puts right."""
+    held = place.iterdir() if place.is_dir() else ()
+    return sorted(x for x in held if x.is_dir() and not x.name.endswith(".partial"))

@@ -25,12 +25,12 @@ S = TypeVar("S", bound=Settings)
 
 
 def distinct(values: list[Any]) -> list[Any]:
-    """A list as it is, if no value is there twice.
+    """A list as it is, if no value is there twice, to the digits that tables print.
 
     Raises:
         ValueError: one is.
     """
-    if len(set(values)) != len(values):
+    if len({f"{x:.7g}" if isinstance(x, float) else x for x in values}) != len(values):
         raise ValueError(f"distinct values ({values})")
     return values
 

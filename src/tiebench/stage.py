@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from tiebench.errors import LostError, TiebenchError
+from tiebench.errors import LostError, SettingsError, TiebenchError
 from tiebench.files import UNWRITABLE
 from tiebench.lifeline import STAGE, end_with_dvc, end_with_parent
 from tiebench.mending import keep_lock
@@ -30,6 +33,7 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
     it, and one says what is wrong.
     """
     try:
+        _check_arguments(work, arguments)
         if is_worker():
             end_with_parent()
             if os.environ.get(LAUNCHER, str(os.getppid())) != str(os.getppid()):
@@ -49,6 +53,16 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
         if is_worker() and os.environ["RANK"] != "0":
             time.sleep(OTHERS_SECONDS)
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        said = str(error).splitlines()[0] if str(error) else "none left"
+        sys.exit(
+            f"error: memory: found too little ({said}); expected room for the sizes in "
+            "params.yaml. To mend: take smaller sizes; what was finished is kept"
+        )
     except OSError as error:
         if error.errno not in UNWRITABLE or error.filename is None:
             raise
@@ -56,6 +70,24 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
             f"error: {error.filename}: found {error.strerror}; expected room and permission to "
             "write. To mend: free space or make the folder writable, then run the command again"
         )
+
+
+def _check_arguments(work: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    signature = inspect.signature(work)
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise SettingsError(
+            Path(sys.argv[0]).name,
+            found=" ".join(map(str, arguments)) or "no arguments",
+            expected=" ".join(signature.parameters).upper() or "none",
+            mend="give them, or run the stage by `dvc repro`",
+        ) from None
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: NumPy raises a MemoryError, torch a RuntimeError."""
+    return isinstance(error, MemoryError) or "allocate memory" in str(error).lower()
 
 
 def is_worker() -> bool:

@@ -14,7 +14,7 @@ from tests.reporting.bigram_artefacts import bigram_settings
 from tests.training.cells import make_params, write_corpus
 from tiebench import paths
 from tiebench.corpus.tokenizer import SEP
-from tiebench.errors import SettingsError, TrainingError
+from tiebench.errors import DataError, SettingsError, TrainingError
 from tiebench.experiments import bigram
 from tiebench.experiments.bigram import area, choose, curve_points, run
 from tiebench.experiments.bigram_counts import (
@@ -304,7 +304,10 @@ def test_what_does_nothing_is_refused(coupling: dict, training: dict, said: str)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"seeds": [0, 0]}, "distinct seeds"),
+        ({"seeds": [0, 0]}, "seeds: found .*distinct values"),
+        ({"milestones": [0.5, 0.50000001]}, "milestones: found .*distinct values"),
+        ({"learning_rates": [0.1, 0.1000000001]}, "learning_rates: found .*distinct values"),
+        ({"width": 10**9}, "width: found 1000000000"),
         ({"seeds": [100]}, "pilot_seed that is not among seeds"),
         ({"milestones": [0.9, 0.5]}, "rising order"),
         ({"tied": "untied"}, "one table and one with two"),
@@ -465,3 +468,21 @@ def test_operations_are_those_of_the_products() -> None:
     held = settings(updates=4, vocabulary=10, width=8)
     runs = len(held.runs) + len(held.window_runs)
     assert held.operations() == 2 * 3 * 10 * 10 * 8 * 4 * (2 + 2) * runs
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("objectives", "no row next, vocabulary"),
+        ("rates", "no row next, "),
+        ("runs", "no row initial_loss of next, "),
+        ("curves", "no row train_loss, 0 of next, "),
+    ],
+)
+def test_a_lacking_row_is_named(corpus: Path, table: str, said: str) -> None:
+    run(params())
+    path = Path(f"evals/t/bigram/{table}.csv")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + "".join(lines[2:]))
+    with pytest.raises(DataError, match=f"{table}.csv: found {said}.*dvc repro bigram"):
+        tables(params())

@@ -16,7 +16,7 @@ from tiebench.errors import DataError, SettingsError, TrainingError
 from tiebench.evaluation import score_domains
 from tiebench.experiments import domains
 from tiebench.experiments.domain_text import read_domain, unseen
-from tiebench.experiments.domains_settings import RAW, DomainsSettings
+from tiebench.experiments.domains_settings import RAW, TEXTS, DomainsSettings
 from tiebench.settings import Params
 from tiebench.training.pretrain import pretrain
 
@@ -213,7 +213,7 @@ def test_runs_that_cannot_be_untied_are_refused(changed, found):
 
 def test_settings_that_make_no_sense_are_refused():
     for changed, found in (
-        ({"shares": [0.2, 0.2]}, "distinct shares"),
+        ({"shares": [0.2, 0.200000001]}, "distinct values"),
         ({"warmup_steps": 6}, "warmup_steps below steps"),
     ):
         with pytest.raises(ValueError, match=found):
@@ -243,7 +243,10 @@ def write_raw(difference: float, seeds: int, *, gap: float = 0.0) -> None:
         for step in (0, 6) for part in ("train", "new", "old")
     ]  # fmt: skip
     write_table(FOLDER / "losses.csv", RAW["losses"], rows)
-    texts = [{"part": "train", "language": "a", "metric": "tokens", "value": 5}]
+    texts = [
+        {"part": part, "language": language, "metric": metric, "value": 5}
+        for part, metric in TEXTS for language in "ab"
+    ]  # fmt: skip
     write_table(FOLDER / "texts.csv", RAW["texts"], texts)
 
 
@@ -294,6 +297,7 @@ def test_metrics(empty):
 @pytest.mark.parametrize(
     ("change", "found"),
     [
+        (lambda text: text.replace("tied,0.2,1,0,0,old,5.1\n", "", 1), "row of tied, share 0.2"),
         (lambda text: text.replace("tied,1,4,6,2,new", "tied,1,9,6,2,new", 1), "row of"),
         (lambda text: text.replace("arm,", "arms,", 1), "columns"),
         (lambda text: text.rsplit(",", 1)[0] + ",inf\n", "found loss 'inf'"),
@@ -312,3 +316,11 @@ def test_a_damaged_table_is_named_with_its_command(empty, change, found):
 def test_without_the_section_there_are_no_rows(empty):
     params = make_params().model_copy(update={"domains": None})
     assert not any(rows for _, rows in score_domains.tables(params).values())
+
+
+def test_sizes_that_are_lacking_are_named(empty):
+    write_raw(-0.2, 5)
+    path = FOLDER / "texts.csv"
+    path.write_text(path.read_text().replace("valid,b,tokens,5\n", ""))
+    with pytest.raises(DataError, match=r"texts.csv: found no row valid, b, tokens"):
+        scored(5)

@@ -67,7 +67,10 @@ def checked(sweep: dict[str, Any]) -> None:
         (grid("pilot", {"body": {"width": [16, 32]}}), "a run's own training in a pilot"),
         (grid("pilot", {"training": {"data_share": [0.5]}}), "a run's own training in a pilot"),
         (grid("stability", {}), "at least one axis"),
-        (grid("stability", {"training": {"learning_rate": [1e-3, 1e-3]}}), "distinct values"),
+        (
+            grid("stability", {"training": {"learning_rate": [1e-3, 1.00000001e-3]}}),
+            "distinct values",
+        ),
         (grid("stability", {"training": {"objective": ["masked"]}}), "no axis training.objective"),
         (grid("stability", {"body": {"causal": [False]}}), "no axis body.causal"),
         (grid("stability", {"training": {"learning_rate": []}}), "at least 1 item"),
@@ -262,6 +265,7 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_same_bytes(
         (lambda rows: [r for r in rows if r["seed"] != "1"], "found no row of tied at"),
         (lambda rows: [{**rows[0], "seed": "9"}, *rows], "found a row of tied at"),
         (lambda rows: [{**rows[0], "value": "inf"}, *rows], "line 2: found value 'inf'"),
+        (lambda rows: rows[1:], "found no row logit_std_start of tied"),
         (lambda rows: [{**rows[0], "value": "many"}, *rows], "line 2: found value 'many'"),
     ],
 )

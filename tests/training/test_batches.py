@@ -135,3 +135,8 @@ def test_validation_masks_do_not_depend_on_the_run(tokens):
 def test_too_little_text_is_named(build):
     with pytest.raises(DataError, match="text of a: found 5 tokens; expected at least"):
         build({"a": np.arange(4, 9), "b": np.arange(4, 400)})
+
+
+def test_a_share_that_leaves_no_text_is_refused(tokens):
+    with pytest.raises(DataError, match=r"training text of a: found 0 tokens; expected at least"):
+        Schedule(tokens, training(data_share=1e-6), VOCABULARY, 0)

@@ -132,3 +132,40 @@ def read_numbers(
                     mend=mend,
                 )
     return rows
+
+
+def check_seeds(
+    path: Path,
+    rows: Iterable[Mapping[str, Any]],
+    of: Sequence[str],
+    parts: Sequence[str],
+    *,
+    mend: str,
+) -> None:
+    """Check that every seed has the rows that the other seeds of the same thing have.
+
+    Args:
+        path: the CSV file.
+        rows: of `read_numbers`, with a column `seed`.
+        of: columns that name what has several seeds.
+        parts: columns that tell apart the rows of one seed.
+        mend: what makes the file anew.
+
+    Raises:
+        DataError: a row is lacking.
+    """
+    held: dict[tuple[Any, ...], dict[int, set[tuple[Any, ...]]]] = {}
+    for row in rows:
+        seeds = held.setdefault(tuple(row[x] for x in of), {})
+        seeds.setdefault(row["seed"], set()).add(tuple(row[x] for x in parts))
+    for name, seeds in held.items():
+        whole = set[tuple[Any, ...]]().union(*seeds.values())
+        for seed, found in seeds.items():
+            if found != whole:
+                lacking = ", ".join(map(str, min(whole - found, key=str)))
+                raise DataError(
+                    path,
+                    found=f"no row {lacking} of {', '.join(map(str, name))}, seed {seed}",
+                    expected="the rows that other seeds have",
+                    mend=mend,
+                )

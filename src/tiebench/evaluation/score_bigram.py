@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from tiebench.analysis.initial_loss import logits_of, second_order
 from tiebench.analysis.learning_curves import Curves, flattened_rows, unflattened
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_numbers
+from tiebench.analysis.tables import check_seeds, read_numbers, shown
 from tiebench.errors import DataError
 from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.evaluation.summaries import ESTIMATES, summarize
 from tiebench.evaluation.verdicts import Contest, Judgement, judge
-from tiebench.experiments.bigram_settings import NEXT, TABLES, WINDOW, BigramSettings
+from tiebench.experiments.bigram_settings import (
+    NEXT,
+    REFERENCES,
+    TABLES,
+    WINDOW,
+    BigramSettings,
+)
 from tiebench.paths import evaluation_folder
 from tiebench.settings import Params
 
@@ -107,6 +113,31 @@ def _read(name: str, settings: BigramSettings) -> dict[str, list[Row]]:
                 folder / f"{table}.csv",
                 found=f"{'a' if one in present else 'no'} row of {run} ({objective}), seed {seed}",
                 expected="the runs and seeds of params.yaml",
+                mend=MEND,
+            )
+    path = folder / "runs.csv"
+    kept = [x for x in held["runs"] if not x["metric"].startswith("updates_to_")]
+    check_seeds(path, kept, ("objective", "run"), ("metric",), mend=MEND)
+    points = ("metric", "update")
+    check_seeds(folder / "curves.csv", held["curves"], ("objective", "run"), points, mend=MEND)
+    tried = {(x["objective"], x["run"], shown(x["learning_rate"])) for x in held["rates"]}
+    asked = {(*run, shown(rate)) for run in wanted for rate in settings.learning_rates}
+    told = {(x["objective"], x["metric"]) for x in held["objectives"]}
+    known = set(
+        product(
+            dict.fromkeys(objective for objective, _ in wanted),
+            (*REFERENCES, *(f"level_{x:g}" for x in settings.milestones)),
+        )
+    )
+    parts: dict[str, set[tuple[str, ...]]]
+    parts = {"rates": {*tried} ^ {*asked}, "objectives": {*told} ^ {*known}}
+    for table, off in parts.items():
+        if off:
+            row = min(off)
+            raise DataError(
+                folder / f"{table}.csv",
+                found=f"{'a' if row in tried | told else 'no'} row {', '.join(row)}",
+                expected="the runs, learning rates and milestones of params.yaml",
                 mend=MEND,
             )
     chosen = [(x["objective"], x["run"]) for x in held["rates"] if x["chosen"] == "true"]

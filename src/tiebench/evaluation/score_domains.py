@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_numbers, shown
+from tiebench.analysis.tables import check_seeds, read_numbers, shown
 from tiebench.errors import DataError
 from tiebench.evaluation.summaries import ESTIMATES, summarize
 from tiebench.evaluation.verdicts import Contest, Judgement, judge
-from tiebench.experiments.domains_settings import ARMS, FAMILY, PARTS, RAW, TIED, UNTIED
+from tiebench.experiments.domains_settings import ARMS, FAMILY, PARTS, RAW, TEXTS, TIED, UNTIED
 from tiebench.paths import evaluation_folder
 from tiebench.settings import Params, families
 
@@ -78,6 +78,19 @@ def _read(params: Params) -> dict[str, list[Row]]:
             found=f"{'a' if one in present else 'no'} row of {one[0]}, share {one[1]}, seed "
             f"{one[2]}, step {one[3]}",
             expected="the shares, seeds and steps of params.yaml",
+            mend=MEND,
+        )
+    path = folder / "losses.csv"
+    check_seeds(path, held["losses"], ("arm", "share"), ("step", "part"), mend=MEND)
+    languages = params.corpora[families(params)[FAMILY].corpus].languages
+    texts = {(row["part"], row["language"], row["metric"]) for row in held["texts"]}
+    whole = {(part, language, metric) for part, metric in TEXTS for language in languages}
+    if texts != whole:
+        size = min(texts ^ whole)
+        raise DataError(
+            folder / "texts.csv",
+            found=f"{'a' if size in texts else 'no'} row {', '.join(size)}",
+            expected="the sizes of every part in every language",
             mend=MEND,
         )
     return held

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tiebench.analysis.statistics import mean_interval
-from tiebench.analysis.tables import read_numbers
+from tiebench.analysis.tables import check_seeds, read_numbers
 from tiebench.errors import DataError
 from tiebench.evaluation.summaries import ESTIMATES, summarize
 from tiebench.evaluation.verdicts import Contest, Judgement, judge
@@ -266,4 +266,10 @@ def _read(params: Params, name: str, sweep: SweepSettings) -> list[Row]:
             expected="the runs, points and seeds of params.yaml",
             mend=mend,
         )
+    broke = {
+        (row["run"], row["point"], row["seed"])
+        for row in held if row["metric"] == "broke" and row["value"]
+    }  # fmt: skip
+    whole = (row for row in held if (row["run"], row["point"], row["seed"]) not in broke)
+    check_seeds(path, whole, ("run", "point"), ("metric",), mend=mend)
     return held

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tiebench.errors import SettingsError
 from tiebench.model.settings import BodySettings, CouplingSettings
-from tiebench.schema import Name, Settings
+from tiebench.schema import Name, Settings, distinct
 from tiebench.training.settings import TrainingSettings, check_coupled
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ TABLES = {
     "objectives": ("objective", "metric", "value"),
 }
 """Columns of the tables that the laboratory writes."""
+REFERENCES = (
+    "vocabulary", "train_pairs", "valid_pairs", "coverage", "repeats", "asymmetry",
+    "train_unigram", "train_bigram", "valid_unigram", "valid_bigram",
+)  # fmt: skip
+"""Metrics of `objectives` beside the milestones."""
 
 
 def bigram_settings(params: Params) -> BigramSettings:
@@ -79,15 +84,15 @@ class BigramSettings(Settings):
     vocabulary: Annotated[int, Field(ge=2)]
     """The most frequent tokens of the training part, without special tokens. Pairs with another
     token, and pairs of two strings, are left out."""
-    width: Positive
+    width: Annotated[int, Field(gt=0, le=1_000_000)]
     """Of the body."""
     window: Annotated[int, Field(ge=1)]
     """Tokens to each side whose pairs the window objective counts (word2vec's skip-gram)."""
-    window_runs: list[str]
+    window_runs: Annotated[list[str], AfterValidator(distinct)]
     """The runs that are trained on the window objective too; none leaves it out."""
     updates: Annotated[int, Field(ge=2)]
     """Full-batch updates."""
-    learning_rates: Annotated[list[Rate], Field(min_length=1)]
+    learning_rates: Annotated[list[Rate], Field(min_length=1), AfterValidator(distinct)]
     """Tried by each run on the pilot seed."""
     pilot_tolerance: Annotated[float, Field(ge=0)]
     """Of the rates whose final training loss is so near to the lowest, in nats, a run takes the one
@@ -98,8 +103,10 @@ class BigramSettings(Settings):
     epsilon: Rate = 1e-8
     pilot_seed: Annotated[int, Field(ge=0)]
     """Its results are not reported."""
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    milestones: Annotated[list[Share], Field(min_length=1)]
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0)]], Field(min_length=1), AfterValidator(distinct)
+    ]
+    milestones: Annotated[list[Share], Field(min_length=1), AfterValidator(distinct)]
     """Shares of the way from the unigram entropy of the training pairs down to their bigram
     entropy: the updates until the training loss has come so far are counted."""
     tied: str
@@ -112,10 +119,6 @@ class BigramSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> BigramSettings:
-        for field in ("seeds", "learning_rates", "milestones", "window_runs"):
-            values = getattr(self, field)
-            if len(set(values)) != len(values):
-                raise ValueError(f"distinct {field} ({values})")
         if self.milestones != sorted(self.milestones):
             raise ValueError(f"milestones in rising order ({self.milestones})")
         if self.pilot_seed in self.seeds:

@@ -3,6 +3,7 @@ help, or does it overfit?"""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -98,6 +99,8 @@ class Experiment:
         text = read_domain(settings, corpus, folder)
         files = [folder / "valid.safetensors", folder / "seen.parquet", tokenizer]
         held = [stage_digest("domains"), *map(sha256_of, files)]
+        for part in (text.train, text.valid):  # a folder's files may change between processes
+            held += [hashlib.sha256(part[x].tobytes()).hexdigest() for x in sorted(part)]
         saved = Saved(params, FAMILY, vocabulary)
         return cls(params, text, old, saved, prepare_runtime(), cache, digest_of(held))
 

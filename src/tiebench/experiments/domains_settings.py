@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tiebench.errors import SettingsError
-from tiebench.schema import Settings
+from tiebench.schema import Settings, distinct
 from tiebench.sources.settings import Source
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ RAW = {
     "texts": ("part", "language", "metric", "value"),
 }
 """Columns of the tables that the stage writes."""
+TEXTS = (
+    ("seen", "strings"), ("train", "strings"), ("valid", "strings"), ("train", "tokens"),
+    ("valid", "tokens"),
+)  # fmt: skip
+"""What is told of each language of the texts: part and metric."""
 
 
 class DomainsSettings(Settings):
@@ -44,7 +49,9 @@ class DomainsSettings(Settings):
     """Of the split."""
     valid_share: Annotated[float, Field(gt=0, lt=0.5)]
     """Share of the groups of strings that is never trained on."""
-    shares: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(min_length=1)]
+    shares: Annotated[
+        list[Annotated[float, Field(gt=0, le=1)]], Field(min_length=1), AfterValidator(distinct)
+    ]
     """Shares of the training text that are used, each in a training of its own: the smaller, the
     more often its text is seen."""
     steps: Annotated[int, Field(ge=2)]
@@ -59,8 +66,6 @@ class DomainsSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> DomainsSettings:
-        if len(set(self.shares)) != len(self.shares):
-            raise ValueError(f"distinct shares ({self.shares})")
         if self.warmup_steps >= self.steps:
             raise ValueError(f"warmup_steps below steps ({self.warmup_steps} against {self.steps})")
         return self

@@ -127,6 +127,10 @@ class InitialLossSettings(Settings):
         for name, run in self.runs.items():
             if run.body or run.training or not run.trained:
                 raise ValueError(f"of a run its coupling alone ({name})")
+            if run.coupling.input_operations or run.coupling.output_operations:
+                raise ValueError(
+                    f"couplings without operations on their tables, which start at zero ({name})"
+                )
         sizes = [grid.vocabulary for grid in self.grids]
         if len(set(sizes)) != len(sizes):
             raise ValueError(f"one grid for each vocabulary ({sizes})")

@@ -60,7 +60,7 @@ class AxesSettings(Settings):
             if refused:
                 raise ValueError(f"no axis {section}.{refused[0]}, which cannot be swept")
             for key, values in axes.items():
-                if any(a == b and type(a) is type(b) for a, b in _pairs(values)):
+                if any(_shown(a) == _shown(b) for a, b in _pairs(values)):
                     raise ValueError(f"distinct values of {section}.{key} ({values})")
         if not any(getattr(self, section) for section in UNSWEPT):
             raise ValueError("at least one axis")
@@ -224,4 +224,4 @@ def _pairs(values: list[Value]) -> Iterator[tuple[Value, Value]]:
 
 
 def _shown(value: Value) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from tiebench.errors import SettingsError
 from tiebench.schema import Settings
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
 class Linear(Settings):

@@ -22,7 +22,7 @@ from tiebench.model.coupling_settings import TableOperation as TableOperation
 from tiebench.model.coupling_settings import transform_width as transform_width
 from tiebench.schema import Settings
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
 class RotaryScaling(Settings):

