@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.model.native import SHAPES, make_run
 from tiebench.account import sources
 from tiebench.account.families import READERS
 from tiebench.account.report import as_json
@@ -19,14 +20,21 @@ from tiebench.analysis.counting import count
 from tiebench.analysis.shapes import published_models
 from tiebench.cli import main
 from tiebench.errors import DataError, SettingsError
+from tiebench.model.lm import load_model
 
 V, D = 96, 16
 POSITIONS = dict(max_position_embeddings=24)
-PLAIN = dict(vocab_size=V, hidden_size=D, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40)
+PLAIN = dict(
+    vocab_size=V, hidden_size=D, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40
+)
 GROUPED = PLAIN | dict(num_key_value_heads=2, bos_token_id=0, eos_token_id=1, pad_token_id=0)
 ENCODER = PLAIN | POSITIONS | dict(pad_token_id=1)
-GPT2 = dict(vocab_size=V, n_embd=D, n_layer=3, n_head=4, n_positions=24, bos_token_id=0, eos_token_id=0)
-OPT = dict(vocab_size=V, hidden_size=D, ffn_dim=40, num_hidden_layers=3, num_attention_heads=4, **POSITIONS)
+GPT2 = dict(
+    vocab_size=V, n_embd=D, n_layer=3, n_head=4, n_positions=24, bos_token_id=0, eos_token_id=0
+)
+OPT = dict(
+    vocab_size=V, hidden_size=D, ffn_dim=40, num_hidden_layers=3, num_attention_heads=4, **POSITIONS
+)
 T5 = dict(vocab_size=V, d_model=D, d_kv=6, d_ff=40, num_layers=2, num_heads=4)
 NARROW = dict(input_embedding_size=8, output_embedding_size=24)
 TINY = {
@@ -193,6 +201,17 @@ def test_one_model_by_config_registry_and_words(tmp_path) -> None:
     assert read_model(big.split()).parts == read_model(["llama2_70b"]).parts
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_our_own_runs(tmp_path, shape) -> None:
+    make_run(tmp_path, shape)
+    model, run = read_model([str(tmp_path)]), load_model(tmp_path)
+    assert model.shipped_total == sum(x.numel() for x in run.parameters())
+    assert model.parts.fine_tuning == run.parameter_counts()["fine_tuning"]
+    path = changed(tmp_path, body=7)
+    with pytest.raises(DataError, match="body: found 7; expected settings"):
+        read_config(path)
+
+
 def test_a_repository_of_the_local_cache(tmp_path, monkeypatch) -> None:
     path = saved(tmp_path / "snapshot", "gpt2", GPT2)
     asked = []
@@ -239,15 +258,15 @@ def test_lines_for_people(capsys) -> None:
         "untied: two matrices                 22,680       12,680",
         "(at fine-tuning output embedding and head are gone; a tied matrix stays as the input)",
         "",
-        "quantity                               value",
-        "tying would save: parameters          10,000",
-        "share of the untied total              44.1%",
-        "two matrices add, of the tied total    78.9%",
-        "bytes in float32                     40.0 kB",
-        "bytes in bfloat16                    20.0 kB",
-        "bytes in int8                        10.0 kB",
-        "Adam's two moments                   80.0 kB",
-        "Adam's moments and float32 weights  120.0 kB",
+        "quantity                                value",
+        "tying would save: parameters           10,000",
+        "share of the untied total               44.1%",
+        "two matrices add, of the tied total     78.9%",
+        "bytes in float32                      40.0 kB",
+        "bytes in bfloat16                     20.0 kB",
+        "bytes in int8                         10.0 kB",
+        "Adam's two moments                    80.0 kB",
+        "Adam's moments and float32 weights   120.0 kB",
         "(Adam: two float32 moments, 8 bytes a parameter; 12 with a float32 copy of 16-bit weights; gradients not included)",
         "",
         "head FLOPs a token     value",
@@ -362,7 +381,9 @@ def test_impossible_shapes_are_refused(case, capsys) -> None:
 
 
 def test_words_of_two_widths() -> None:
-    model = read_model("vocab=10 width=4 layers=1 input_width=2 output_width=6 feedforward=8".split())
+    model = read_model(
+        ["vocab=10", "width=4", "layers=1", "input_width=2", "output_width=6", "feedforward=8"]
+    )
     assert (model.parts.input_embedding, model.parts.output_embedding) == (20, 60)
     assert (model.parts.maps, model.parts.head) == (2 * 4 + 4, 4 * 6 + 6)
     assert not model.tieable and model.tied is None
@@ -396,7 +417,7 @@ def test_damaged_files(tmp_path) -> None:
 
 def test_a_shape_cannot_have_both_a_tie_and_two_widths() -> None:
     with pytest.raises(SettingsError, match="matrices of unequal width cannot be one"):
-        read_model("vocab=10 width=4 layers=1 tied=true output_width=2".split())
+        read_model(["vocab=10", "width=4", "layers=1", "tied=true", "output_width=2"])
     assert replace(read_model(["gpt2_xl"]), tied=False).shipped_total == 1_638_022_400
 
 

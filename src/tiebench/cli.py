@@ -1,4 +1,4 @@
-"""The command line: `tiebench params|plan|fetch|prune|mend|export|import|audit|account`."""
+"""The command line: `tiebench params|plan|fetch|prune|mend|export|import|audit|account|...`."""
 
 from __future__ import annotations
 
@@ -133,6 +133,30 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     accounting.set_defaults(run=_account)
+
+    listing = commands.add_parser(
+        "list", help="list couplings, studies, corpora, label sets, tasks, sizes, published models"
+    )
+    kinds = ("couplings", "studies", "corpora", "labels", "tasks", "sizes", "models")
+    listing.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=", ".join(kinds))
+    listing.set_defaults(run=_list)
+
+    showing = commands.add_parser(
+        "show",
+        help="show one of them: source, file, settings, parameters",
+        description="Show what has this name: source, file and settings; of a coupling its "
+        "parameters at a width and vocabulary, of a published model what `account` says.",
+    )
+    showing.add_argument("name", metavar="NAME", help="as `tiebench list` has it, or study/rembert")
+    sizes = {
+        "--width": "of the body, for the parameters of a coupling",
+        "--vocabulary": "entries, for the same",
+        "--narrow": "width of a narrow embedding (default: a quarter of --width)",
+        "--wide": "width of a wide embedding (default: three times --width)",
+    }
+    for key, use in sizes.items():
+        showing.add_argument(key, type=int, metavar="N", help=use)
+    showing.set_defaults(run=_show)
     return parser
 
 
@@ -272,4 +296,23 @@ def _account(options: argparse.Namespace) -> int:
         print(json.dumps(as_json(model), indent=2))
     else:
         print("\n".join((as_markdown if options.markdown else as_lines)(model)))
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    from tiebench.listing.catalogue import KINDS
+    from tiebench.listing.report import list_lines
+
+    for line in list_lines([options.kind] if options.kind else KINDS):
+        print(line)
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from tiebench.listing.catalogue import find
+    from tiebench.listing.report import at, show_lines
+
+    shape = at(options.width, options.vocabulary, options.narrow, options.wide)
+    for number, entry in enumerate(find(options.name)):
+        print("\n".join([*([""] if number else []), *show_lines(entry, shape)]))
     return 0

@@ -22,7 +22,8 @@ class Layout:
 
 def read_gpt2(reader: Reader) -> Layout:
     """Radford et al. 2019: learned positions, layer norms before each part, biases."""
-    width, layers = reader.size("n_embd", "hidden_size"), reader.size("n_layer", "num_hidden_layers")
+    width = reader.size("n_embd", "hidden_size")
+    layers = reader.size("n_layer", "num_hidden_layers")
     heads = reader.size("n_head", "num_attention_heads")
     reader.divided(width, heads, "n_head")
     reader.only("add_cross_attention", False)

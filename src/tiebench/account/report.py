@@ -144,8 +144,8 @@ def as_lines(model: Model) -> list[str]:
                     f"{cell:{'>' if i else '<'}{lengths[i]}}" for i, cell in enumerate(row)
                 )
                 lines.append("  ".join([first, *rest]).rstrip())
-        label = "note: " if table.title == "notes" else ""
-        lines += [f"{label}{line}" if label or not table.columns else f"({line})" for line in table.below]
+        form = "({})" if table.columns else "note: {}" if table.title == "notes" else "{}"
+        lines += [form.format(line) for line in table.below]
     return lines
 
 
@@ -159,6 +159,7 @@ def as_markdown(model: Model) -> list[str]:
             lines.append(f"| {' | '.join(map(_escaped, table.columns))} |")
             lines.append(f"|---|{'---:|' * (len(table.columns) - 1)}")
             lines += [f"| {' | '.join(map(_escaped, row))} |" for row in table.rows]
+        if table.columns and table.below:
             lines.append("")
         mark = "- " if table.title == "notes" else ""
         lines += [f"{mark}{_escaped(line)}" for line in table.below]
@@ -202,6 +203,9 @@ def as_json(model: Model) -> dict[str, Any]:
             "bytes": {dtype: size * matrix for dtype, size in DTYPES.items()},
             "adam_bytes": {name: size * matrix for name, size in ADAM.items()},
         },
-        "head_flops_per_token": {"forward": model.head_flops, "with_backward": 3 * model.head_flops},
+        "head_flops_per_token": {
+            "forward": model.head_flops,
+            "with_backward": 3 * model.head_flops,
+        },
         "notes": model.notes,
     }

@@ -10,13 +10,15 @@ from typing import Any
 
 from tiebench.account.families import READERS
 from tiebench.account.parts import Model, Parts
-from tiebench.account.reader import LARGEST, Reader
+from tiebench.account.reader import LARGEST, RESTORE, Reader
 from tiebench.analysis.counting import affine, block, count
-from tiebench.analysis.shapes import PUBLISHED_MODELS, Shape, published_models
+from tiebench.analysis.shapes import PUBLISHED_MODELS, Shape, own_shape, published_models
 from tiebench.audit.families import FAMILIES, has_head
 from tiebench.errors import DataError, SettingsError
 from tiebench.files import read_json
 from tiebench.model.folders import source_folder
+from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.schema import validate
 
 FLAG = "tie_word_embeddings"
 IN_WORDS = "tiebench account vocab=... width=... layers=..."
@@ -86,9 +88,10 @@ def _named(source: str) -> Model:
 def near_names(name: str, names: Iterable[str], most: int = 5) -> list[str]:
     """The names that one may have been meant for."""
     held = list(names)
+    begun = [x for x in held if len(name) > 2 and x.lower().startswith(name.lower())]
     inside = [x for x in held if len(name) > 2 and name.lower() in x.lower()]
     close = difflib.get_close_matches(name.lower(), held, n=most, cutoff=0.6)
-    return list(dict.fromkeys([*close, *inside]))[:most]
+    return list(dict.fromkeys([*begun, *close, *inside]))[:most]
 
 
 def read_config(path: Path) -> Model:
@@ -101,6 +104,8 @@ def read_config(path: Path) -> Model:
     values = read_json(path, mend=f"name another, or give the shape in words: `{IN_WORDS}`")
     reader = Reader(values, path)
     kind = reader.text("model_type")
+    if kind == "tiebench":
+        return _read_run(values, path)
     if kind not in READERS:
         raise reader.error(
             "model_type",
@@ -181,17 +186,35 @@ def _in_words(values: dict[str, Any]) -> str:
 
 def published(key: str, shape: Shape) -> Model:
     """A model of the registry."""
-    said = f"{shape.source} says {'one matrix' if shape.tied else 'two matrices'}"
+    said = f"{'one matrix' if shape.tied else 'two matrices'}: {shape.source}"
+    return _of_shape(shape, f"{PUBLISHED_MODELS.name}: {key}", said)
+
+
+def _read_run(values: dict[str, Any], path: Path) -> Model:
+    """A run of this package, whose config.json holds its settings."""
+    for name in ("coupling", "body"):
+        if not isinstance(values.get(name), dict):
+            found = "nothing" if values.get(name) is None else f"{values[name]!r:.60}"
+            raise DataError(f"{path}: {name}", found=found, expected="settings", mend=RESTORE)
+    coupling = validate(CouplingSettings, values["coupling"], f"{path}: coupling")
+    body = validate(BodySettings, values["body"], f"{path}: body")
+    coupling.widths(body.width)
+    shape = own_shape(coupling, body, Reader(values, path).size("vocabulary"))
+    flag = "true" if shape.tied else "false"
+    return _of_shape(shape, str(path), f"coupling.tied is {flag}")
+
+
+def _of_shape(shape: Shape, source: str, statement: str) -> Model:
     return Model(
         name=shape.name,
-        source=f"{PUBLISHED_MODELS.name}: {key}",
+        source=source,
         vocabulary=shape.vocabulary,
         width=shape.width,
         layers=f"{shape.layers:,}",
         widths=shape.widths,
         parts=parts_of(shape),
         tied=shape.tied,
-        statement=said,
+        statement=statement,
     )
 
 
