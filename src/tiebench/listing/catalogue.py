@@ -36,6 +36,7 @@ class Entry:
         file: where it stands.
         source: the comment that the file begins with, or where the shape is published.
         settings: as text, without that comment.
+        title: of a published model, its name as it is written.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Entry:
     file: Path
     source: str
     settings: str
+    title: str = ""
 
     @property
     def first_sentence(self) -> str:
@@ -88,7 +90,8 @@ def _models() -> list[Entry]:
     held = []
     for key, shape in published_models().items():
         settings = "\n".join(f"{name}: {_plain(value)}" for name, value in plain[key].items())
-        held.append(Entry(MODELS, MODELS, key, PUBLISHED_MODELS, shape.source, settings))
+        entry = Entry(MODELS, MODELS, key, PUBLISHED_MODELS, shape.source, settings, shape.name)
+        held.append(entry)
     return held
 
 
@@ -108,7 +111,7 @@ def split_comment(text: str) -> tuple[str, str]:
 
 
 def find(name: str) -> list[Entry]:
-    """Every entry of a name, which may be given as GROUP/NAME or as a path of conf/.
+    """Every entry of a name, which may also be GROUP/NAME, a path of conf/ or a model's title.
 
     Raises:
         DataError: none; the error names those that are near.
@@ -117,28 +120,23 @@ def find(name: str) -> list[Entry]:
     before, _, last = wanted.rpartition("/")
     held = [
         entry
-        for kind in (KINDS if CONF.is_dir() else (MODELS,))
+        for kind in KINDS
+        if kind == MODELS or (CONF / GROUPS[kind]).is_dir()
         for entry in entries(kind)
-        if before in ("", entry.kind, entry.group)
     ]
-    found = [entry for entry in held if last == entry.name]
-    if not found:
-        shapes = published_models()
-        near = [
-            x.name for x in held if x.kind == MODELS and shapes[x.name].name.lower() == last.lower()
-        ]
-        if near:
-            return [entry for entry in held if entry.kind == MODELS and entry.name in near]
-        names = near_names(last, dict.fromkeys(entry.name for entry in held))
-        raise DataError(
-            f"{name:.80}",
-            found="no coupling, study, corpus, label set, task, size or published model",
-            expected=f"a name such as {', '.join(names)}" if names else "a name",
-            mend="see `tiebench list`"
-            + (
-                ""
-                if CONF.is_dir()
-                else "; in the folder of the repository it has the files of conf/ too"
-            ),
-        )
-    return found
+    found = [
+        entry
+        for entry in held
+        if name.lower() == entry.title.lower()
+        or (last == entry.name and before in ("", entry.kind, entry.group))
+    ]
+    if found:
+        return found
+    names = near_names(last, dict.fromkeys(entry.name for entry in held))
+    elsewhere = "" if CONF.is_dir() else ", in the folder of the repository for the files of conf/"
+    raise DataError(
+        f"{name:.80}",
+        found="no coupling, study, corpus, label set, task, size or published model",
+        expected=f"a name such as {', '.join(names)}" if names else "a name",
+        mend=f"see `tiebench list`{elsewhere}",
+    )
