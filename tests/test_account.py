@@ -83,6 +83,26 @@ REAL = {
     "t5-small": ("t5", {}),
     "mt5-small": ("mt5", {}),
 }  # fmt: skip
+RELEASED = {
+    "gpt2-xl": 1_557_611_200,
+    "pythia-70m": 70_426_624,
+    "opt-350m": 331_196_416,
+    "llama-2-7b": 6_738_415_616,
+    "mistral-7b": 7_241_732_096,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen3-0.6b": 596_049_920,
+    "gemma-7b": 8_537_680_896,
+    "gemma-2-2b": 2_614_341_888,
+    "bert-base": 109_514_298,
+    "roberta-base": 124_697_433,
+    "xlm-roberta-base": 278_295_186,
+    "t5-small": 60_506_624,
+    "mt5-small": 300_176_768,
+}
+"""Parameters of released checkpoints, each tensor once: an encoder's without pooler."""
+TIED = ("qwen2.5-0.5b", "qwen3-0.6b")
+"""Whose checkpoints tie although their class does not by default; UNTIED: the other way round."""
+UNTIED = ("mt5-small",)
 POOLED = ("bert", "roberta", "xlm-roberta", "camembert", "rembert", "albert")
 SECOND_BIAS = ("bert", "roberta", "xlm-roberta", "camembert", "albert")
 """Model types whose untied head holds a bias that its logits do not use."""
@@ -154,6 +174,9 @@ def test_real_models_are_counted_as_their_class_builds_them(tmp_path, name) -> N
     assert model.tied is None and model.default == DEFAULTS[kind]
     total = model.tied_total if DEFAULTS[kind] else model.untied_total
     assert total == built(kind, values)
+    if name in RELEASED:
+        tied = name in TIED or (DEFAULTS[kind] and name not in UNTIED)
+        assert RELEASED[name] == (model.tied_total if tied else model.untied_total)
 
 
 def test_class_defaults_are_those_of_transformers() -> None:
@@ -311,12 +334,18 @@ def test_what_is_taken_from_the_class_is_said(tmp_path) -> None:
     path = saved(tmp_path, "gpt_neox", PLAIN, attention_bias=None)
     assert "config.json has no attention_bias: true, as the class has it" in read_config(path).notes
     path = saved(tmp_path, "bert", ENCODER, architectures=["BertModel"])
+    assert "a pooler, which takes no part in the logits, is not counted" in read_config(path).notes
     assert any("BertModel, without language-model head" in x for x in read_config(path).notes)
+    path = saved(tmp_path, "t5", T5, feed_forward_proj=None)
+    assert (
+        "config.json has no feed_forward_proj: relu, as the class has it" in read_config(path).notes
+    )
     path = saved(tmp_path, "t5", T5, tie_word_embeddings=False)
     assert any("ties all the same where no head is stored" in x for x in read_config(path).notes)
 
 
 BROKEN = {
+    "inside": ("llama", PLAIN, {"model_type": "llava", "hidden_size": None, "num_hidden_layers": None, "num_attention_heads": None, "num_key_value_heads": None, "intermediate_size": None, "text_config": {"vocab_size": 50, "hidden_size": 8, "tie_word_embeddings": False}}, "model_type: found 'llava'"),
     "vocabulary missing": ("gpt2", GPT2, {"vocab_size": None}, "vocab_size: found nothing; expected a whole number from 1 to 1,000,000,000"),
     "width missing": ("gpt2", GPT2, {"n_embd": None}, "n_embd or hidden_size: found nothing"),
     "zero": ("llama", PLAIN, {"hidden_size": 0}, "hidden_size: found 0; expected a whole number"),
@@ -350,6 +379,8 @@ def test_broken_configs_are_refused(tmp_path, case, capsys) -> None:
     assert main(["account", str(path)]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"error: {path}: {message}") and "To mend: " in said
+    if case == "inside":
+        assert "`tiebench account vocab=50 width=8 layers=... tied=false`" in said
     if case == "type":
         assert said.endswith("`tiebench account vocab=96 width=16 layers=3 heads=4 kv_heads=4 feedforward=40 tied=true`\n")  # fmt: skip
 

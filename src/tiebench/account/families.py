@@ -9,6 +9,9 @@ from tiebench.account.parts import Parts
 from tiebench.account.reader import Reader
 from tiebench.analysis.counting import affine
 
+T5_FORMS = {"t5": "relu", "mt5": "gated-gelu"}
+"""By model_type, the feed-forward of its class: checkpoints of the first T5 do not name it."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -150,7 +153,7 @@ def read_t5(reader: Reader) -> Layout:
     width, layers = reader.size("d_model", "hidden_size"), reader.size("num_layers")
     decoder = reader.size("num_decoder_layers", default=layers)
     heads, inner = reader.size("num_heads", "num_attention_heads"), reader.size("d_ff")
-    form = reader.text("feed_forward_proj")
+    form = reader.text("feed_forward_proj", default=T5_FORMS[reader.text("model_type")])
     if not form.removeprefix("gated-") or "-" in form.removeprefix("gated-"):
         raise reader.error("feed_forward_proj", f'"{form}"', "an activation, or gated-ACTIVATION")
     maps = 3 if form.startswith("gated-") else 2
@@ -227,6 +230,7 @@ def _encoder(reader: Reader, narrow: int, wide: int, *, maps: int, copies: int) 
     reader.divided(width, reader.size("num_attention_heads"), "num_attention_heads")
     reader.only("position_embedding_type", "absolute")
     reader.only("add_cross_attention", False)
+    reader.notes.append("a pooler, which takes no part in the logits, is not counted")
     vocabulary = reader.size("vocab_size")
     rows = reader.size("max_position_embeddings") + reader.size("type_vocab_size", default=2)
     parts = Parts(

@@ -48,13 +48,13 @@ class Reader:
             raise self.error(key, f"{json.dumps(value):.60}", "true or false")
         return value
 
-    def text(self, key: str) -> str:
+    def text(self, key: str, default: str | None = None) -> str:
         """A name.
 
         Raises:
             DataError: another value, or none.
         """
-        value = self.values.get(key)
+        _, value = self._find((key,), default)
         if not isinstance(value, str) or not value.isprintable():
             found = "nothing" if value is None else f"{json.dumps(value):.60}"
             raise self.error(key, found, "a name")
@@ -89,11 +89,11 @@ class Reader:
         """An error about one key."""
         return DataError(f"{self.path}: {key}", found=found, expected=expected, mend=mend)
 
-    def _find(self, keys: tuple[str, ...], default: int | bool | None) -> tuple[str, Any]:
+    def _find(self, keys: tuple[str, ...], default: object) -> tuple[str, Any]:
         for key in keys:
             if self.values.get(key) is not None:
                 return key, self.values[key]
         if default is not None and not any(key in self.values for key in keys):
-            said = f"{default:,}" if type(default) is int else json.dumps(default)
+            said = f"{default:,}" if type(default) is int else json.dumps(default).strip('"')
             self.notes.append(f"config.json has no {keys[0]}: {said}, as the class has it")
         return keys[0], default

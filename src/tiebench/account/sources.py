@@ -14,13 +14,13 @@ from tiebench.account.reader import LARGEST, RESTORE, Reader
 from tiebench.analysis.counting import affine, block, count
 from tiebench.analysis.shapes import PUBLISHED_MODELS, Shape, own_shape, published_models
 from tiebench.audit.families import FAMILIES, has_head
+from tiebench.audit.settings import FLAG, NESTED
 from tiebench.errors import DataError, SettingsError
 from tiebench.files import read_json
 from tiebench.model.folders import source_folder
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
 
-FLAG = "tie_word_embeddings"
 IN_WORDS = "tiebench account vocab=... width=... layers=..."
 DEFAULTS = {name: FAMILIES[name].tied for name in READERS if name in FAMILIES} | {"mt5": True}
 """By model_type, whether its class ties where config.json states nothing."""
@@ -173,6 +173,9 @@ def _in_words(values: dict[str, Any]) -> str:
         "kv_heads": ("num_key_value_heads",),
         "feedforward": ("intermediate_size", "d_ff"),
     }
+    for section in NESTED:  # a language model inside a larger one
+        if isinstance(values.get(section), dict):
+            values = {**values, **values[section]}
     said = []
     for word, keys in names.items():
         found = [values[key] for key in keys if type(values.get(key)) is int]
