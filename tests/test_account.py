@@ -335,13 +335,18 @@ def test_what_is_taken_from_the_class_is_said(tmp_path) -> None:
     assert "config.json has no attention_bias: true, as the class has it" in read_config(path).notes
     path = saved(tmp_path, "bert", ENCODER, architectures=["BertModel"])
     assert "a pooler, which takes no part in the logits, is not counted" in read_config(path).notes
-    assert any("BertModel, without language-model head" in x for x in read_config(path).notes)
+    model = read_config(path)
+    assert any("BertModel, without language-model head" in x for x in model.notes)
+    assert model.shipped_total == model.parts.fine_tuning < model.tied_total
+    path = saved(tmp_path, "albert", ENCODER | {"embedding_size": 8})
+    assert "3 layers share the parameters of 1 block" in read_config(path).notes
+    assert as_json(read_config(saved(tmp_path, "t5", T5)))["layers"] == [2, 2]
     path = saved(tmp_path, "t5", T5, feed_forward_proj=None)
     assert (
         "config.json has no feed_forward_proj: relu, as the class has it" in read_config(path).notes
     )
     path = saved(tmp_path, "t5", T5, tie_word_embeddings=False)
-    assert any("ties all the same where no head is stored" in x for x in read_config(path).notes)
+    assert any("sets to true whatever is stated" in x for x in read_config(path).notes)
 
 
 BROKEN = {
@@ -366,6 +371,8 @@ BROKEN = {
     "cross-attention": ("gpt2", GPT2, {"add_cross_attention": True}, "add_cross_attention: found true; expected false, the only one"),
     "relative positions": ("bert", ENCODER, {"position_embedding_type": "relative_key"}, 'position_embedding_type: found "relative_key"'),
     "encoder only": ("t5", T5, {"is_encoder_decoder": False}, "is_encoder_decoder: found false"),
+    "an encoder": ("t5", T5, {"architectures": ["T5EncoderModel"]}, "architectures: found T5EncoderModel; expected encoder and decoder"),
+    "classes": ("llama", PLAIN, {"architectures": "LlamaModel"}, 'architectures: found "LlamaModel"; expected a list of names'),
     "form": ("t5", T5, {"feed_forward_proj": "gated-a-b"}, "feed_forward_proj: found"),
     "no type": ("gpt2", GPT2, {"model_type": None}, "model_type: found nothing; expected a name"),
     "type": ("llama", PLAIN, {"model_type": "mamba", "tie_word_embeddings": True}, "model_type: found 'mamba', whose parameters are not counted here; expected one of gpt2, "),
@@ -425,6 +432,7 @@ def test_words_of_two_widths() -> None:
     [
         ("./gone", "found no such file or folder; expected a config.json"),
         ("gone/config.json", "found no such file or folder"),
+        ("", "'': found no such file or folder"),
         ("gpt2xl", "a published model (gpt2_xl"),
         ("x" * 5000, "no such repository"),
     ],

@@ -147,6 +147,7 @@ def test_an_unknown_name_lists_near_ones(capsys) -> None:
     for name, near in (
         ("tied_lo", "tied_log_vocabulary, tied_low_rank_input"),
         ("gpt2xl", "gpt2_xl"),
+        ("", "expected a name"),
         ("study/remedy", "remedies"),
         ("UNTIED_PLAN", "untied_plain"),
     ):

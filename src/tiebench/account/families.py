@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tiebench.account.parts import Parts
-from tiebench.account.reader import Reader
+from tiebench.account.reader import IN_WORDS, Reader
 from tiebench.analysis.counting import affine
+from tiebench.audit.words import count_words
 
 T5_FORMS = {"t5": "relu", "mt5": "gated-gelu"}
 """By model_type, the feed-forward of its class: checkpoints of the first T5 do not name it."""
@@ -18,7 +19,7 @@ class Layout:
     """What config.json says of a model's shape."""
 
     width: int
-    layers: str
+    layers: tuple[int, ...]
     widths: tuple[int, int]
     parts: Parts
 
@@ -75,7 +76,7 @@ def read_opt(reader: Reader) -> Layout:
         norms=(2 * layers + final) * norm,
         head=0,
     )
-    return Layout(width, f"{layers:,}", (narrow, narrow), parts)
+    return Layout(width, (layers,), (narrow, narrow), parts)
 
 
 def read_llama(reader: Reader) -> Layout:
@@ -139,17 +140,20 @@ def read_rembert(reader: Reader) -> Layout:
 def read_albert(reader: Reader) -> Layout:
     """Lan et al. 2020, without pooler: a narrow embedding, and blocks that layers share."""
     narrow, layers = reader.size("embedding_size"), reader.size("num_hidden_layers")
-    groups = reader.size("num_hidden_groups", default=1)
-    copies = groups * reader.size("inner_group_num", default=1)
+    copies = reader.size("num_hidden_groups", default=1) * reader.size("inner_group_num", default=1)
     maps = affine(narrow, reader.size("hidden_size"))
-    layout = _encoder(reader, narrow, narrow, maps=maps, copies=copies)
-    said = f"{layers:,} in {groups:,} group{'' if groups == 1 else 's'} with shared parameters"
-    return Layout(layout.width, said, layout.widths, layout.parts)
+    shared = f"{layers:,} layers share the parameters of {count_words(copies, 'block')}"
+    reader.notes.append(shared)
+    return _encoder(reader, narrow, narrow, maps=maps, copies=copies)
 
 
 def read_t5(reader: Reader) -> Layout:
     """Raffel et al. 2020: one input embedding for encoder and decoder, no biases."""
     reader.only("is_encoder_decoder", True)
+    alone = [name for name in reader.names("architectures") if "Encoder" in name]
+    if alone:
+        expected = "encoder and decoder, which are counted together here"
+        raise reader.error("architectures", alone[0], expected, IN_WORDS)
     width, layers = reader.size("d_model", "hidden_size"), reader.size("num_layers")
     decoder = reader.size("num_decoder_layers", default=layers)
     heads, inner = reader.size("num_heads", "num_attention_heads"), reader.size("d_ff")
@@ -161,7 +165,7 @@ def read_t5(reader: Reader) -> Layout:
     buckets = reader.size("relative_attention_num_buckets", default=32)
     reader.notes.append("the input embedding is that of encoder and decoder, and counted once")
     return _plain(
-        reader, width, f"{layers:,} + {decoder:,}",
+        reader, width, (layers, decoder),
         attention=(layers + 2 * decoder) * attention,
         feedforward=(layers + decoder) * maps * width * inner,
         norms=(2 * layers + 3 * decoder + 2) * width,
@@ -181,14 +185,14 @@ def _feedforward(width: int, inner: int, *, bias: bool = True, gated: bool = Fal
 
 
 def _plain(
-    reader: Reader, width: int, layers: int | str, *, attention: int, feedforward: int, norms: int,
-    positions: int = 0,
+    reader: Reader, width: int, layers: int | tuple[int, ...], *, attention: int,
+    feedforward: int, norms: int, positions: int = 0,
 ) -> Layout:  # fmt: skip
     """A model whose head is the output embedding alone, at the body's width."""
     matrix = reader.size("vocab_size") * width
     parts = Parts(matrix, matrix, 0, positions, attention, feedforward, norms, 0)
-    said = f"{layers:,}" if isinstance(layers, int) else layers
-    return Layout(width, said, (width, width), parts)
+    stacks = (layers,) if isinstance(layers, int) else layers
+    return Layout(width, stacks, (width, width), parts)
 
 
 def _gated(
@@ -243,7 +247,7 @@ def _encoder(reader: Reader, narrow: int, wide: int, *, maps: int, copies: int) 
         norms=copies * 4 * width + 2 * narrow,
         head=affine(width, wide) + 2 * wide + vocabulary,
     )
-    return Layout(width, f"{layers:,}", (narrow, wide), parts)
+    return Layout(width, (layers,), (narrow, wide), parts)
 
 
 READERS: dict[str, Callable[[Reader], Layout]] = {

@@ -47,9 +47,11 @@ class Model:
 
     Attributes:
         source: where the shape is from.
+        layers: of each stack; an encoder-decoder has two.
         tied: as it ships; None where nothing states it.
-        default: what the class does where nothing is stated; None where there is no class.
         statement: what states the tie, or that nothing does.
+        default: what the class does where nothing is stated; None where there is no class.
+        headless: whether it ships without language-model head.
         notes: what was taken as given, and what is worth knowing.
     """
 
@@ -57,12 +59,13 @@ class Model:
     source: str
     vocabulary: int
     width: int
-    layers: str
+    layers: tuple[int, ...]
     widths: tuple[int, int]
     parts: Parts
     tied: bool | None
     statement: str
     default: bool | None = None
+    headless: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -87,7 +90,9 @@ class Model:
 
     @property
     def shipped_total(self) -> int | None:
-        """Parameters as the model ships; None where no tie is stated."""
+        """Parameters as the model ships; None where no tie is stated of a head that it has."""
+        if self.headless:
+            return self.parts.fine_tuning
         if self.tied is None:
             return None
         return self.tied_total if self.tied else self.untied_total

@@ -13,6 +13,8 @@ LARGEST = 1_000_000_000
 """Of a width or number of rows; more is a damaged file."""
 RESTORE = "correct it in config.json, or restore the file"
 
+IN_WORDS = "give the shape in words: `tiebench account vocab=... width=... layers=...`"
+
 
 class Reader:
     """Values by key; of several keys the first that is there, since some have two names."""
@@ -60,6 +62,17 @@ class Reader:
             raise self.error(key, found, "a name")
         return value
 
+    def names(self, key: str) -> list[str]:
+        """Names; none where the key is missing or null.
+
+        Raises:
+            DataError: another value.
+        """
+        value = self.values.get(key) or []
+        if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+            raise self.error(key, f"{json.dumps(value):.60}", "a list of names")
+        return value
+
     def divided(self, width: int, heads: int, keys: str) -> int:
         """The width of a head.
 
@@ -82,7 +95,7 @@ class Reader:
                 key,
                 f"{json.dumps(found):.60}",
                 f"{json.dumps(value)}, the only one that is counted here",
-                "give the shape in words: `tiebench account vocab=... width=... layers=...`",
+                IN_WORDS,
             )
 
     def error(self, key: str, found: str, expected: str, mend: str = RESTORE) -> DataError:

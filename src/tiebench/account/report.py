@@ -122,11 +122,12 @@ def head_lines(model: Model) -> list[tuple[str, str]]:
     """What the model is."""
     narrow, wide = model.widths
     widths = "" if narrow == wide == model.width else f" (input {narrow:,}, output {wide:,})"
+    layers = " + ".join(f"{number:,}" for number in model.layers)
     return [
         ("model", model.name),
         ("from", model.source),
         ("shape", f"vocabulary {model.vocabulary:,}, width {model.width:,}{widths}, "
-                  f"layers {model.layers}"),
+                  f"layers {layers}"),
         ("tie", model.statement),
     ]  # fmt: skip
 
@@ -180,12 +181,13 @@ def as_json(model: Model) -> dict[str, Any]:
         "source": model.source,
         "vocabulary": model.vocabulary,
         "width": model.width,
-        "layers": model.layers,
+        "layers": list(model.layers),
         "input_width": model.widths[0],
         "output_width": model.widths[1],
         "tied": model.tied,
         "tie_statement": model.statement,
         "class_ties_by_default": model.default,
+        "headless": model.headless,
         "parts": {**asdict(model.parts), "body": model.parts.body},
         "pretraining": {
             "as_shipped": model.shipped_total,

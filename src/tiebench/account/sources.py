@@ -10,7 +10,7 @@ from typing import Any
 
 from tiebench.account.families import READERS
 from tiebench.account.parts import Model, Parts
-from tiebench.account.reader import LARGEST, RESTORE, Reader
+from tiebench.account.reader import IN_WORDS, LARGEST, RESTORE, Reader
 from tiebench.analysis.counting import affine, block, count
 from tiebench.analysis.shapes import PUBLISHED_MODELS, Shape, own_shape, published_models
 from tiebench.audit.families import FAMILIES, has_head
@@ -21,7 +21,6 @@ from tiebench.model.folders import source_folder
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
 
-IN_WORDS = "tiebench account vocab=... width=... layers=..."
 DEFAULTS = {name: FAMILIES[name].tied for name in READERS if name in FAMILIES} | {"mt5": True}
 """By model_type, whether its class ties where config.json states nothing."""
 FORCED = ("t5", "mt5")
@@ -58,7 +57,7 @@ def read_model(words: Sequence[str]) -> Model:
                 word,
                 found="a name beside other words",
                 expected="one name, or a shape as KEY=VALUE",
-                mend=f"name one model, or give all in words: `{IN_WORDS}`",
+                mend=f"name one model, or {IN_WORDS}",
             )
     return shape_in_words(words)
 
@@ -67,18 +66,18 @@ def _named(source: str) -> Model:
     path = Path(source).expanduser()
     if os.path.isfile(path):  # noqa: PTH113 (a name that is too long is none)
         return read_config(path)
-    if os.path.isdir(path):  # noqa: PTH112
+    if source and os.path.isdir(path):  # noqa: PTH112
         return read_config(path / "config.json")
     models = published_models()
     for key, shape in models.items():
         if source.lower() in (key, shape.name.lower()):
             return published(key, shape)
-    if source.startswith((".", "/", "~")) or source.endswith(".json"):
+    if not source or source.startswith((".", "/", "~")) or source.endswith(".json"):
         raise DataError(
-            source,
+            source or "''",
             found="no such file or folder",
             expected="a config.json, or a folder that holds one",
-            mend=f"correct the path, or give the shape in words: `{IN_WORDS}`",
+            mend=f"correct the path, or {IN_WORDS}",
         )
     near = ", ".join(near_names(source, models)) or "see `tiebench list models`"
     expected = f"a config.json, a folder, a repository's id or a published model ({near})"
@@ -101,7 +100,7 @@ def read_config(path: Path) -> Model:
         DataError: a file that is missing or damaged, a model type that is not known, or a value
             that its key cannot have.
     """
-    values = read_json(path, mend=f"name another, or give the shape in words: `{IN_WORDS}`")
+    values = read_json(path, mend=f"name another, or {IN_WORDS}")
     reader = Reader(values, path)
     kind = reader.text("model_type")
     if kind == "tiebench":
@@ -127,11 +126,12 @@ def read_config(path: Path) -> Model:
             "an untied head of this class holds a second bias of the logits, which takes no part "
             "in them; it is not counted"
         )
-    classes = values.get("architectures")
-    if isinstance(classes, list) and has_head([x for x in classes if isinstance(x, str)]) is False:
+    classes = reader.names("architectures")
+    headless = has_head(classes) is False
+    if headless:
         reader.notes.append(
-            f"architectures names {', '.join(map(str, classes))}, without language-model head: "
-            "what it holds is the fine-tuning column"
+            f"architectures names {', '.join(classes)}, without language-model head: it ships as "
+            "at fine-tuning, and what it may have in place of that head is not counted"
         )
     return Model(
         name=kind,
@@ -144,6 +144,7 @@ def read_config(path: Path) -> Model:
         tied=tied,
         statement=statement,
         default=DEFAULTS[kind],
+        headless=headless,
         notes=reader.notes,
     )
 
@@ -157,8 +158,8 @@ def _tie(reader: Reader, kind: str) -> tuple[bool | None, str]:
     tied = reader.flag(FLAG, default)
     if not tied and kind in FORCED:
         reader.notes.append(
-            f"{FLAG} is false, as checkpoints with a head of their own say; the class of "
-            "transformers 5 ties all the same where no head is stored"
+            f"{FLAG} is false, which the class in transformers 5 sets to true whatever is stated; "
+            "`tiebench audit` says what a checkpoint holds"
         )
     return tied, f"{FLAG} is {'true' if tied else 'false'}"
 
@@ -213,7 +214,7 @@ def _of_shape(shape: Shape, source: str, statement: str) -> Model:
         source=source,
         vocabulary=shape.vocabulary,
         width=shape.width,
-        layers=f"{shape.layers:,}",
+        layers=(shape.layers,),
         widths=shape.widths,
         parts=parts_of(shape),
         tied=shape.tied,
@@ -304,7 +305,7 @@ def shape_in_words(words: Sequence[str]) -> Model:
         source=" ".join(words),
         vocabulary=shape.vocabulary,
         width=width,
-        layers=f"{shape.layers:,}",
+        layers=(shape.layers,),
         widths=shape.widths,
         parts=parts_of(shape),
         tied=tied,
@@ -324,7 +325,7 @@ def _split(words: Sequence[str]) -> dict[str, str]:
                 key,
                 found="an unknown key",
                 expected=f"one of {', '.join(known)}",
-                mend=f"write {' or '.join(near[:2])}" if len(near) < 4 else f"`{IN_WORDS}`",
+                mend=f"write {' or '.join(near[:2])}" if len(near) < 6 else IN_WORDS,
             )
         if key in values:
             raise _wrong(key, "the key twice", "one value")

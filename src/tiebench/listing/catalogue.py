@@ -127,7 +127,7 @@ def find(name: str) -> list[Entry]:
     found = [
         entry
         for entry in held
-        if name.lower() == entry.title.lower()
+        if (entry.title and name.lower() == entry.title.lower())
         or (last == entry.name and before in ("", entry.kind, entry.group))
     ]
     if found:
