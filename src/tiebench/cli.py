@@ -1,4 +1,4 @@
-"""The command line: `tiebench params|plan|fetch|prune|mend|export|import|audit`."""
+"""The command line: `tiebench params|plan|fetch|prune|mend|export|import|audit|account|...`."""
 
 from __future__ import annotations
 
@@ -112,6 +112,51 @@ def _parser() -> argparse.ArgumentParser:
         "--headers-only", action="store_true", help="compare no values; instant at any size"
     )
     auditing.set_defaults(run=_audit)
+
+    accounting = commands.add_parser(
+        "account",
+        help="say how many parameters a model has, and what tying saves",
+        description="Count the parameters of a model by part, and say what one embedding matrix "
+        "in place of two saves in parameters, bytes and optimizer memory. Nothing is loaded but "
+        "config.json.",
+    )
+    accounting.add_argument(
+        "words",
+        nargs="+",
+        metavar="CONFIG",
+        help="a config.json, a folder that holds one, a repository in the local Hugging Face "
+        "cache, a published model (`tiebench list models`), or a shape: vocab=32000 width=4096 "
+        "layers=32 [heads= kv_heads= head_width= feedforward= feedforward_kind=gelu|swiglu "
+        "tied=true|false input_width= output_width= positions= bias= norm=]",
+    )
+    form = accounting.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    accounting.set_defaults(run=_account)
+
+    listing = commands.add_parser(
+        "list", help="list couplings, studies, corpora, label sets, tasks, sizes, published models"
+    )
+    kinds = ("couplings", "studies", "corpora", "labels", "tasks", "sizes", "models")
+    listing.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=", ".join(kinds))
+    listing.set_defaults(run=_list)
+
+    showing = commands.add_parser(
+        "show",
+        help="show one of them: source, file, settings, parameters",
+        description="Show what has this name: source, file and settings; of a coupling its "
+        "parameters at a width and vocabulary, of a published model what `account` says.",
+    )
+    showing.add_argument("name", metavar="NAME", help="as `tiebench list` has it, or study/rembert")
+    sizes = {
+        "--width": "of the body, for the parameters of a coupling",
+        "--vocabulary": "entries, for the same",
+        "--narrow": "width of a narrow embedding (default: a quarter of --width)",
+        "--wide": "width of a wide embedding (default: three times --width)",
+    }
+    for key, use in sizes.items():
+        showing.add_argument(key, type=int, metavar="N", help=use)
+    showing.set_defaults(run=_show)
     return parser
 
 
@@ -238,3 +283,36 @@ def _audit(options: argparse.Namespace) -> int:
     else:
         print("\n".join(as_lines(audited)))
     return 1 if audited.findings else 0
+
+
+def _account(options: argparse.Namespace) -> int:
+    import json
+
+    from tiebench.account.report import as_json, as_lines, as_markdown
+    from tiebench.account.sources import read_model
+
+    model = read_model(options.words)
+    if options.json:
+        print(json.dumps(as_json(model), indent=2))
+    else:
+        print("\n".join((as_markdown if options.markdown else as_lines)(model)))
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    from tiebench.listing.catalogue import KINDS
+    from tiebench.listing.report import list_lines
+
+    for line in list_lines([options.kind] if options.kind else KINDS):
+        print(line)
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from tiebench.listing.catalogue import find
+    from tiebench.listing.report import at, show_lines
+
+    shape = at(options.width, options.vocabulary, options.narrow, options.wide)
+    for number, entry in enumerate(find(options.name)):
+        print("\n".join([*([""] if number else []), *show_lines(entry, shape)]))
+    return 0

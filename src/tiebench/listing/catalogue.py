@@ -1,0 +1,142 @@
+"""Files of conf/ with the source that each states, and published models."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiebench.account.sources import near_names
+from tiebench.analysis.shapes import PUBLISHED_MODELS, published_models, read_data
+from tiebench.errors import DataError
+
+CONF = Path("conf")
+GROUPS = {
+    "couplings": "coupling",
+    "studies": "study",
+    "corpora": "corpus",
+    "labels": "labels",
+    "tasks": "task",
+    "sizes": "size",
+}
+"""By kind, the folder of conf/."""
+MODELS = "models"
+SENTENCE = re.compile(r"(?<!\bal)\. (?=[A-Z`])")
+"""Where a sentence ends."""
+KINDS = (*GROUPS, MODELS)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that can be chosen.
+
+    Attributes:
+        group: the folder of conf/; a published model is of group `models`.
+        file: where it stands.
+        source: the comment that the file begins with, or where the shape is published.
+        settings: as text, without that comment.
+        title: of a published model, its name as it is written.
+    """
+
+    kind: str
+    group: str
+    name: str
+    file: Path
+    source: str
+    settings: str
+    title: str = ""
+
+    @property
+    def first_sentence(self) -> str:
+        """Of the source, as far as a line goes."""
+        text = SENTENCE.split(self.source, maxsplit=1)[0].rstrip(".")
+        return text if len(text) <= 90 else f"{text[:87].rstrip()}..."
+
+
+def entries(kind: str) -> list[Entry]:
+    """All of one kind, by name; published models in the order of their file.
+
+    Raises:
+        DataError: no conf/ here, or a file that cannot be read.
+    """
+    if kind == MODELS:
+        return _models()
+    group = GROUPS[kind]
+    folder = CONF / group
+    if not folder.is_dir():
+        raise DataError(
+            folder,
+            found="no such folder",
+            expected="the settings of this repository",
+            mend="run the command in the folder of the repository",
+        )
+    held = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            found = getattr(error, "strerror", None) or "bytes that are not UTF-8"
+            raise DataError(
+                path, found=found, expected="a file of settings", mend="restore it with git"
+            ) from None
+        source, settings = split_comment(text)
+        held.append(Entry(kind, group, path.stem, path, source, settings))
+    return held
+
+
+def _models() -> list[Entry]:
+    plain = read_data(PUBLISHED_MODELS)["models"]
+    held = []
+    for key, shape in published_models().items():
+        settings = "\n".join(f"{name}: {_plain(value)}" for name, value in plain[key].items())
+        entry = Entry(MODELS, MODELS, key, PUBLISHED_MODELS, shape.source, settings, shape.name)
+        held.append(entry)
+    return held
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def split_comment(text: str) -> tuple[str, str]:
+    """The first block of comments as one line, and the rest; directives of Hydra are neither."""
+    lines = text.splitlines()
+    while lines and (not lines[0].strip() or lines[0].startswith("# @package")):
+        lines.pop(0)
+    comment = []
+    while lines and lines[0].startswith("#"):
+        comment.append(lines.pop(0).lstrip("#").strip())
+    return " ".join(comment), "\n".join(lines).strip("\n")
+
+
+def find(name: str) -> list[Entry]:
+    """Every entry of a name, which may also be GROUP/NAME, a path of conf/ or a model's title.
+
+    Raises:
+        DataError: none; the error names those that are near.
+    """
+    wanted = name.strip("/").removesuffix(".yaml").removeprefix(f"{CONF}/")
+    before, _, last = wanted.rpartition("/")
+    held = [
+        entry
+        for kind in KINDS
+        if kind == MODELS or (CONF / GROUPS[kind]).is_dir()
+        for entry in entries(kind)
+    ]
+    found = [
+        entry
+        for entry in held
+        if (entry.title and name.lower() == entry.title.lower())
+        or (last == entry.name and before in ("", entry.kind, entry.group))
+    ]
+    if found:
+        return found
+    names = near_names(last, dict.fromkeys(entry.name for entry in held))
+    elsewhere = "" if CONF.is_dir() else ", in the folder of the repository for the files of conf/"
+    raise DataError(
+        f"{name:.80}",
+        found="no coupling, study, corpus, label set, task, size or published model",
+        expected=f"a name such as {', '.join(names)}" if names else "a name",
+        mend=f"see `tiebench list`{elsewhere}",
+    )
