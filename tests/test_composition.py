@@ -262,3 +262,8 @@ def test_damaged_settings_are_named_and_mended(tree) -> None:
         guard()
     tree.tiebench("params")
     guard()
+
+
+def test_settings_of_hydra_itself_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"hydra.run.dir=x: found a setting of Hydra itself"):
+        compose(["hydra.run.dir=x"], CONF)

@@ -6,7 +6,15 @@ import os
 import pytest
 
 from tiebench.errors import DataError, WriteError
-from tiebench.files import holding, read_json, remembered, replacing, replacing_folder, write_json, write_text
+from tiebench.files import (
+    holding,
+    read_json,
+    remembered,
+    replacing,
+    replacing_folder,
+    write_json,
+    write_text,
+)
 
 
 def test_what_was_there_is_kept_when_writing_fails(tmp_path):

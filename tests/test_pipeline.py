@@ -158,6 +158,11 @@ def test_a_second_time_nothing_runs(copy: Tree) -> None:
     assert "Data and pipelines are up to date" in repro(copy)[1]
     assert copy.run("dvc", "status").strip() == "Data and pipelines are up to date."
     assert copy.tiebench("plan").strip().endswith("In all: nothing to run.")
+    path = copy.root / "evals/micro/bigram/runs.csv"
+    held = path.read_bytes()
+    path.write_bytes(held + b"x")
+    assert "evals/micro/bigram was changed" in copy.tiebench("plan")
+    path.write_bytes(held)
 
 
 def reached(edges: dict[str, set[str]], boundaries: frozenset[str]) -> tuple[set[str], set[str]]:

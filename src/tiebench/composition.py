@@ -56,6 +56,14 @@ def compose(overrides: Iterable[str] = (), conf: Path = CONF) -> tuple[str, dict
     from omegaconf.errors import OmegaConfBaseException
 
     overrides = list(overrides)
+    for override in overrides:
+        if override.lstrip("+~").startswith("hydra"):
+            raise SettingsError(
+                override,
+                found="a setting of Hydra itself",
+                expected="settings of conf/: Hydra composes them, and runs nothing",
+                mend="leave it out",
+            )
     try:
         with initialize_config_dir(str(conf.resolve()), version_base=None):
             config = hydra_compose("config", overrides=overrides, return_hydra_config=True)

@@ -210,6 +210,8 @@ def _reasons(
     for out in stage.outs:
         if not out.exists and not (out.use_cache and _in_cache(repo, out)):
             yield f"{out.def_path} is missing"
+        elif out.exists and out.changed_checksum():
+            yield f"{out.def_path} was changed"
 
 
 def _in_cache(repo: Repo, out: Any) -> bool:

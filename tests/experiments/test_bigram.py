@@ -15,6 +15,7 @@ from tests.training.cells import make_params, write_corpus
 from tiebench import paths
 from tiebench.corpus.tokenizer import SEP
 from tiebench.errors import DataError, SettingsError, TrainingError
+from tiebench.evaluation import score_bigram
 from tiebench.experiments import bigram
 from tiebench.experiments.bigram import area, choose, curve_points, run
 from tiebench.experiments.bigram_counts import (
@@ -485,4 +486,4 @@ def test_a_lacking_row_is_named(corpus: Path, table: str, said: str) -> None:
     lines = path.read_text().splitlines(keepends=True)
     path.write_text(lines[0] + "".join(lines[2:]))
     with pytest.raises(DataError, match=f"{table}.csv: found {said}.*dvc repro bigram"):
-        tables(params())
+        score_bigram.tables(params())

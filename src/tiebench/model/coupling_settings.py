@@ -235,11 +235,12 @@ class CouplingSettings(Settings):
             if isinstance(operation, ChannelShuffle) and (
                 width % operation.groups or width == operation.groups
             ):
+                divisor = next((g for g in range(2, width) if not width % g), None)
                 raise SettingsError(
                     f"{key}.groups",
                     found=f"{operation.groups} at width {width}",
                     expected="a divisor of the width between 1 and the width itself",
-                    mend=f"set it to {next((g for g in range(2, width) if not width % g), None)}",
+                    mend=f"set it to {divisor}" if divisor else "choose a width with divisors",
                 )
             order.pass_through(operation)
         order.check(len(self.transform))
