@@ -268,7 +268,7 @@ def test_without_the_section_there_are_no_rows(empty):
     ("name", "change", "found"),
     [
         ("alignment", lambda text: "", "an empty file"),
-        ("alignment", lambda text: text.replace("floor", "flor", 1), "columns"),
+        ("alignment", lambda text: text.replace("floor", "ground", 1), "columns"),
         ("logit_lens", lambda text: text.replace("1.5", "nan", 1), "found value 'nan'"),
         ("logit_lens", lambda text: text.rsplit("\n", 5)[0] + "\n", "no row of encoders.untied"),
         ("table_geometry", None, "no such file"),
