@@ -113,7 +113,7 @@ def test_a_pilot_says_when_other_rates_are_used() -> None:
 
 def test_where_a_run_breaks_is_said() -> None:
     text = said()
-    assert "tied diverges at no rate and 0 spikes in all; untied diverges at no rate" in text
+    assert "tied diverges at no rate, with no spikes; untied diverges at no rate" in text
     assert "Fewer than 5 seeds: no claim." in text
     rows = [
         stable("tied", 0.001, spikes=2 / 3),
@@ -122,8 +122,10 @@ def test_where_a_run_breaks_is_said() -> None:
         stable("untied", 0.001, diverged=1),
     ]
     text = said(stability=rows)
-    assert "tied breaks (not finite) from learning rate 0.01 on and 2 spikes in all" in text
-    assert "untied ends above the loss of token frequencies at 0.001" in text
+    assert "tied breaks (not finite) from learning rate 0.01 on, with 2 spikes" in text
+    assert "untied ends above the loss of token frequencies at 0.001, with no spikes" in text
+    rows = [stable("tied", 0.001, seeds=5), stable("tied", 0.01, seeds=5, diverged=0.4)]
+    assert "at 0.01 (2 of 5), with no spikes" in said(stability=rows)
 
 
 def test_the_gap_follows_the_verdicts() -> None:

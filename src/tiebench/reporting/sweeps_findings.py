@@ -92,14 +92,21 @@ def _stable(results: Results, sweep: str) -> str:
             first = min(broke, key=lambda row: float(row["learning_rate"]))
             parts.append(f"breaks (not finite) from learning rate {first['learning_rate']} on")
         if above:
-            shown = joined([x for row in above if (x := row["learning_rate"])])
-            parts.append(f"ends above the loss of token frequencies at {shown}")
+            rates = joined([_often(row) for row in above])
+            parts.append(f"ends above the loss of token frequencies at {rates}")
         if not parts:
             parts.append("diverges at no rate")
-        parts.append(f"{counted(round(spiked), 'spike')} in all")
-        told.append(f"{plain(run)} {joined(parts)}")
+        spikes = counted(round(spiked), "spike") if round(spiked) else "no spikes"
+        told.append(f"{plain(run)} {joined(parts)}, with {spikes}")
     few = _few(rows)
     return f"Stability ({_length(rows)}): {'; '.join(told)}.{few}"
+
+
+def _often(row: Row) -> str:
+    """A learning rate at which trainings end too high, and how many of them do."""
+    share, seeds = float(row["diverged"]) - float(row["broke"]), int(row["seeds"])
+    often = "" if share == 1 else f" ({round(share * seeds)} of {seeds})"
+    return f"{row['learning_rate']}{often}"
 
 
 def _length(rows: list[Row]) -> str:
