@@ -20,6 +20,8 @@ from tiebench.audit.judging import audit
 from tiebench.audit.report import KEYS, as_json
 from tiebench.cli import main
 from tiebench.errors import DataError
+from tiebench.model.lm import LanguageModel, save_model
+from tiebench.model.settings import BodySettings, CouplingSettings
 
 V, D, NARROW = 96, 16, 8
 DTYPES = {"float32": "F32", "float16": "F16", "float64": "F64", "int8": "I8", "int32": "I32"}
@@ -676,3 +678,15 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DataError, match="model.safetensors: found Permission denied"):
         read_header(folder / "model.safetensors")
+
+
+def test_operations_on_the_table_of_a_run_are_told(tmp_path: Path) -> None:
+    low_rank = {"kind": "low_rank_addition", "rank": 2}
+    coupling = CouplingSettings(option="t", tied=True, output_operations=[low_rank])
+    body = {"width": 8, "layers": 1, "heads": 2, "feedforward_width": 8}
+    save_model(
+        LanguageModel(coupling, BodySettings(option="t", **body), 20).initialize(0), tmp_path
+    )
+    found = audit(str(tmp_path))
+    assert found.verdict == "agrees"
+    assert any("low_rank_addition on the output side" in x for x in found.remarks)

@@ -183,6 +183,15 @@ def test_a_committed_report_is_put_in_place(checkout: Tree) -> None:
     assert "give one of the two" in repro(checkout, fails=True, REPORT="micro", SIZE="small")
 
 
+def test_a_report_of_other_settings_changes_nothing(checkout: Tree) -> None:
+    repro(checkout)
+    before = {name: checkout.read(name) for name in ("params.yaml", "dvc.lock", "conf.lock.yaml")}
+    checkout.edit("reports/small/params.yaml", "name: small\n", "title: small\n")
+    said = repro(checkout, fails=True, REPORT="small")
+    assert "the settings of reports/small are not of this version" in said
+    assert {name: checkout.read(name) for name in before} == before
+
+
 def test_a_report_with_the_same_settings_still_brings_its_lock(checkout: Tree) -> None:
     repro(checkout)
     (checkout.root / "reports/small/dvc.lock").write_text(lock("from the report"))

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tiebench.analysis.tables import shown
 from tiebench.composition import compose, parse
 from tiebench.errors import SettingsError
-from tiebench.evaluation.score_remedies import initial_loss, tables
+from tiebench.evaluation.score_remedies import _role, initial_loss, tables
 from tiebench.reporting.remedies import section
 from tiebench.reporting.results import Results
 from tiebench.reporting.svg import styled, svg_of
@@ -116,6 +116,15 @@ def test_roles_claims_and_values() -> None:
     assert values["tied", 0, "loss_at_0.125"] == pytest.approx(losses[1])
     differences = {x["run"]: x for x in held["remedies_summary"][1] if x["metric"] == "area"}
     assert differences["untied"]["baseline"] == "tied" and differences["untied"]["difference"] < 0
+
+
+def test_a_run_with_a_training_of_its_own_is_no_remedy() -> None:
+    group = make_params().decoders
+    assert group is not None
+    penalty = group.runs["untied"].model_copy(update={"training": {"tie_penalty": 0.01}})
+    rates = group.runs["untied"].model_copy(update={"training": {"learning_rate": 0.01}})
+    held = group.model_copy(update={"runs": {**group.runs, "penalty": penalty, "fast": rates}})
+    assert (_role(held, "penalty"), _role(held, "fast")) == ("other", "remedy")
 
 
 def test_what_is_found_follows_the_numbers() -> None:

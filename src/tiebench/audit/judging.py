@@ -359,6 +359,11 @@ class _Judge:
                     f"the class default of {stated.model_type} is {default}, which is no statement "
                     f"about this checkpoint{self._consequence(family.tied, relation)}"
                 )
+        if stated.operations:
+            self.remarks.append(
+                f"trained beside the stored matrices: {', '.join(stated.operations)}; the two "
+                "sides compute with different matrices"
+            )
         if relation == "not-compared":
             self.remarks.append("values are not compared (--headers-only)")
         if stated.head is False and head is None:

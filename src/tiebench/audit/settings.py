@@ -28,6 +28,7 @@ class Stated:
         width: of the body.
         input_width: of the input embedding.
         shared: whether encoder and decoder share one input embedding.
+        operations: what a model of this project does to a table on its way, in words.
     """
 
     path: Path | None
@@ -38,6 +39,7 @@ class Stated:
     width: int | None
     input_width: int | None
     shared: bool | None
+    operations: tuple[str, ...] = ()
 
     @property
     def tied(self) -> bool | None:
@@ -83,7 +85,18 @@ def read_stated(checkpoint: Checkpoint) -> Stated:
         width=reader.width() if ours else reader.first(WIDTHS, int),
         input_width=reader.first(INPUT_WIDTHS, int),
         shared=reader.first(("share_encoder_decoder_embeddings",), bool, top=True),
+        operations=tuple(_operations(config.get("coupling"))) if ours else (),
     )
+
+
+def _operations(coupling: Any) -> Iterator[str]:
+    """`low_rank_addition on the output side`, of a coupling of this project."""
+    for side in ("input", "output"):
+        held = coupling.get(f"{side}_operations") if isinstance(coupling, dict) else None
+        for operation in held if isinstance(held, list) else []:
+            kind = operation.get("kind") if isinstance(operation, dict) else None
+            if _is(str, kind):
+                yield f"{kind} on the {side} side"
 
 
 def _is(kind: type, value: Any) -> bool:

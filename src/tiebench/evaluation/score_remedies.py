@@ -34,6 +34,8 @@ REMEDIES = (
 """The countermeasures of Su (2023), by the file of the coupling."""
 CONTROLS = {"tied_matched_initial_loss": SLOWEST, "untied_orthogonal": "tied_orthogonal"}
 """By the coupling of a control, that of the run it is the control of."""
+RATES = {"learning_rate", "table_learning_rate"}
+"""What a run of the study may have of its own; with more it is another than the published one."""
 SHARES = (0.125, 0.25, 0.5)
 """Shares of the training tokens at which losses are read, chosen before any run."""
 LENGTHS = ("area", "loss")
@@ -133,6 +135,8 @@ def _role(group: FamilySettings, run: str) -> str:
         return "standard"
     if run == group.baseline:
         return "baseline"
+    if set(group.runs[run].training) - RATES:
+        return "other"
     if option in CONTROLS:
         return "control"
     known = "slowest" if option == SLOWEST else "remedy" if option in REMEDIES else "other"

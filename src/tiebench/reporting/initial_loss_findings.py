@@ -66,7 +66,8 @@ def _few(results: Results) -> Iterator[str]:
     for row in identity(results):
         held[called(row["run"])].append(excess(row))
     if held:
-        shown = joined([f"{run} {min(x):z.2f} to {max(x):z.2f}" for run, x in held.items()])
+        ends = {run: (f"{min(x):z.2f}", f"{max(x):z.2f}") for run, x in held.items()}
+        shown = joined([f"{run} {' to '.join(dict.fromkeys(x))}" for run, x in ends.items()])
         yield (
             f"Nats above ln n at the start, over all widths, in the mean over "
             f"{seeds_of(_seeds(results))}, without a claim: {shown}."

@@ -84,7 +84,8 @@ def underflow(results: Results, sweep: str) -> Any:
             ]  # fmt: skip
             points = [(float(row["deviation"]), {**row, "mean": row["share"]}) for row in of]
             style = {
-                "color": COLOURS[index], "marker": MARKERS[index], "linestyle": DASHES[dash]
+                "color": COLOURS[index], "marker": MARKERS[index], "linestyle": DASHES[dash],
+                "markerfacecolor": "none" if dash else COLOURS[index],
             }  # fmt: skip
             name = "before training" if when == "start" else "at the end"
             points.sort(key=lambda point: point[0])
@@ -94,6 +95,6 @@ def underflow(results: Results, sweep: str) -> Any:
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("initial std of the table")
-    axes.set_ylabel("entries of the gradient (%), float16")
+    axes.set_ylabel("entries (%), float16")
     legend(figure, axes, 1)
     return figure

@@ -137,8 +137,8 @@ def _regularized(results: Results, sweep: str) -> str:
     ]
     passes = max(float(row["epochs"]) for row in every)
     told = (
-        f"with {100 * min(shares):g}% of the text (up to {passes:.2g} passes) the gap between "
-        f"validation and training loss is {joined(at)} nats"
+        f"with {100 * min(shares):g}% of the text (up to {passes:.2g} passes) the gaps between "
+        f"validation and training loss differ by {joined(at)} nats"
     )
     decided = [row for row in rows if row["verdict"] != "undecided"]
     if not decided:
