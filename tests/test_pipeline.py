@@ -285,7 +285,7 @@ def test_score_alone_names_missing_and_stray_cells(copy: Tree) -> None:
 def test_forced_again_the_bytes_are_the_same(copy: Tree) -> None:
     """One cell of each stage, and all that the two last ones write."""
     before, lock = outputs(copy), copy.read("dvc.lock")
-    again = left(*DATA) | LAST | {
+    again = cells(*DATA, runs=["tied"], seeds=[0]) | LAST | {
         "prepare@home_words", "labels@home_purposes", "accounting", "word_forms", "bigram",
         "initial_loss", "domains", "sweeps@stability", TABLES_OF_WORDS,
         "pretrain_decoders@home_small_vocabulary-tied-0", "pretrain_word_decoders@home_words-tied-0",
