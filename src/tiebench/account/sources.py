@@ -17,6 +17,7 @@ from tiebench.audit.families import FAMILIES, has_head
 from tiebench.audit.settings import FLAG, NESTED
 from tiebench.errors import DataError, SettingsError
 from tiebench.files import read_json
+from tiebench.model.coupling_settings import Linear
 from tiebench.model.folders import source_folder
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
@@ -296,7 +297,7 @@ def shape_in_words(words: Sequence[str]) -> Model:
         final_norm=True,
         bias=bias,
         gated=gated,
-        transform=[] if wide == width else [{"kind": "linear"}],  # type: ignore[list-item]
+        transform=[] if wide == width else [Linear(kind="linear")],
     )
     if wide != width:
         notes.append("an affine map stands between the body and the output embedding")
