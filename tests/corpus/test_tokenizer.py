@@ -196,7 +196,7 @@ def test_too_few_words() -> None:
         ({"vocabulary": 299}, "vocabulary of 300 or more with kind bpe"),
         ({"kind": "words", "vocabulary": 5}, "vocabulary of 6 or more with kind words"),
         ({"vocabulary": 400, "split": "whitespace"}, "split whitespace only with kind words"),
-        ({"kind": "letters", "vocabulary": 400}, "'bpe' or 'words'"),
+        ({"kind": "letters", "vocabulary": 400}, "'bpe', 'words' or 'types'"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict, expected: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import Dropped, Strings, clean
+from tiebench.corpus.published import build_published
 from tiebench.corpus.seen import write_seen
 from tiebench.corpus.settings import CorpusSettings, TokenizerSettings
 from tiebench.corpus.split import Split, component, rank, split
@@ -36,7 +37,7 @@ def prepare(settings: CorpusSettings, folder: Path) -> None:
     """
     lock = SCRATCH / f"prepare-{folder.name}.lock"
     with holding(lock, f"corpus {folder.name}"), replacing_folder(folder) as partial:
-        _build(settings, partial)
+        (_build if settings.published is None else build_published)(settings, partial)
 
 
 def _build(settings: CorpusSettings, folder: Path) -> None:
@@ -94,7 +95,10 @@ def _tokenize(
 
     _advance(bar, settings, "encode")
     meta: dict[str, Any] = {"vocabulary": vocabulary}
-    for name, part in (("train", parts.train), ("valid", parts.valid)):
+    encoded = {"train": parts.train, "valid": parts.valid}
+    if settings.test_share:
+        encoded["test"] = parts.test
+    for name, part in encoded.items():
         ids, counts = {}, {}
         for lang in settings.languages:
             # Components in random order, each in its own: a window then has context to read.
@@ -116,9 +120,7 @@ def _tokenize(
                 lang: equal / max(pairs, 1)
                 for lang, (equal, pairs) in [*repeats.items(), ("all", total)]
             }
-    read = (
-        text for part in (parts.train, parts.valid) for x in part.values() for text in x.values()
-    )
+    read = (text for part in encoded.values() for x in part.values() for text in x.values())
     write_seen(folder / "seen.parquet", read)
     bar.update()
     return meta

@@ -1,8 +1,8 @@
-"""Training, validation and held-out parts that share no text, whatever the language.
+"""Training, validation, test and held-out parts that share no text, whatever the language.
 
 Split by groups: strings of one component that say the same up to case, digits, punctuation and
 placeholders stay on one side. Then a closure over the whole corpus: a key goes from training
-when its text, in any language, is that of a validation or held-out sentence.
+when its text, in any language, is that of a validation, test or held-out sentence.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from tiebench.errors import DataError
 
 @dataclass(frozen=True)
 class Split:
-    """The three parts; `heldout` has every language at every key, in a seeded order."""
+    """The parts; `heldout` has every language at every key, in a seeded order."""
 
     train: Strings
     valid: Strings
+    test: Strings
     heldout: Strings
 
 
@@ -51,35 +52,40 @@ def split(strings: Strings, settings: CorpusSettings, dropped: Dropped) -> Split
     chosen = set(heldout)
     if settings.tokenizer is None:
         _count(dropped, "not_selected", (t for k, t in strings.items() if k not in chosen))
-        return Split({}, {}, {key: strings[key] for key in heldout})
+        return Split({}, {}, {}, {key: strings[key] for key in heldout})
 
     rest = {label: keys for label, keys in groups.items() if chosen.isdisjoint(keys)}
     beside = (k for keys in groups.values() if not chosen.isdisjoint(keys) for k in keys)
     _count(dropped, "group_of_heldout", (strings[k] for k in beside if k not in chosen))
     order = sorted(rest, key=lambda label: (rank(settings.seed, "valid", label[0]), label))
-    boundary = round(settings.valid_share * len(order))
-    valid = {k for label in order[:boundary] for k in rest[label]}
-    train = {k for label in order[boundary:] for k in rest[label]}
-
-    valid -= _drop_equal(valid, heldout, "equals_heldout", strings, normal, dropped)
-    train -= _drop_equal(train, heldout, "equals_heldout", strings, normal, dropped)
-    train -= _drop_equal(train, valid, "equals_valid", strings, normal, dropped)
+    ends = [round(x * len(order)) for x in (settings.valid_share, settings.test_share)]
+    valid, test, train = (
+        {k for label in labels for k in rest[label]}
+        for labels in (order[: ends[0]], order[ends[0] : sum(ends)], order[sum(ends) :])
+    )
+    for part in (valid, test, train):
+        part -= _drop_equal(part, heldout, "equals_heldout", strings, normal, dropped)
+    for part in (test, train):
+        part -= _drop_equal(part, valid, "equals_valid", strings, normal, dropped)
+    train -= _drop_equal(train, test, "equals_test", strings, normal, dropped)
     if not settings.parallel:
-        strings = _one_language(strings, normal, settings, train | valid, dropped)
+        strings = _one_language(strings, normal, settings, train | valid | test, dropped)
     parts = [
         drop_duplicates({key: texts for key, texts in strings.items() if key in part}, dropped)
-        for part in (train, valid)
+        for part in (train, valid, test)
     ]
-    for name, part in zip(("training", "validation"), parts, strict=True):
+    for name, held in zip(("training", "validation", "test"), parts, strict=True):
+        if name == "test" and not settings.test_share:
+            continue
         for lang in settings.languages:
-            if not any(lang in texts for texts in part.values()):
+            if not any(lang in texts for texts in held.values()):
                 raise DataError(
                     f"corpus {settings.option}, language {lang}",
                     found=f"no string in the {name} part",
                     expected="at least one",
-                    mend="raise valid_share, lower heldout.sentences, or add text",
+                    mend="raise valid_share or test_share, lower heldout.sentences, or add text",
                 )
-    return Split(parts[0], parts[1], {key: strings[key] for key in heldout})
+    return Split(parts[0], parts[1], parts[2], {key: strings[key] for key in heldout})
 
 
 def component(key: str) -> str:

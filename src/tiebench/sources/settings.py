@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from tiebench.schema import Settings
 
+SPLIT = "{split}"
+"""Stands for the name of each part of a text that was published in parts."""
 LABELLED_TASKS = {"conllu": ("upos", "case", "deprel"), "iob2": ("entity",)}
 """By format, the tasks that its labels are of."""
 
@@ -45,7 +47,7 @@ class HubSource(Settings):
     config: str | None = None
     """Configuration name; `{language}` stands for each language code."""
     split: str = "train"
-    """Split to read."""
+    """Split to read; `{split}` stands for each part of a text published in parts."""
     format: Literal["text", "parallel", "conllu"]
     """`text`: a text column, split at line ends; `parallel`: translations in a row; `conllu`: a
     column of CoNLL-U sentences, or the columns of Universal Dependencies on the hub."""
@@ -74,7 +76,8 @@ class LocalSource(Settings):
     """`text`: one sentence a line, no translations; `lines`: one file a language, line by line
     translations; `jsonl`: one JSON object a line, a field a language; `conllu`; `iob2`."""
     files: dict[str, str] | str
-    """File (or glob) by language code, or one file for all languages (`jsonl`). `.gz` is read."""
+    """File (or glob) by language code, or one file for all languages (`jsonl`). `.gz` is read.
+    `{split}` stands for each part of a text published in parts."""
     identifier: str | None = None
     """`jsonl` only: the field that identifies a record; null uses the line number."""
 
@@ -96,3 +99,21 @@ class LocalSource(Settings):
 
 
 Source = Annotated[WheelSource | HubSource | LocalSource, Field(discriminator="kind")]
+
+
+def names_split(source: Source) -> bool:
+    """Whether a source has files of its own for each part."""
+    return in_split(source, "") != source
+
+
+def in_split(source: Source, name: str) -> Source:
+    """The source of one part."""
+    if isinstance(source, HubSource):
+        return source.model_copy(update={"split": source.split.replace(SPLIT, name)})
+    if isinstance(source, LocalSource):
+        held = source.files
+        if isinstance(held, str):
+            return source.model_copy(update={"files": held.replace(SPLIT, name)})
+        files = {lang: file.replace(SPLIT, name) for lang, file in held.items()}
+        return source.model_copy(update={"files": files})
+    return source
