@@ -12,7 +12,14 @@ from tiebench.labels.settings import TreebankSettings
 from tiebench.model.joint import check_joint
 from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
 from tiebench.paths import EVALUATED, EXTERNAL, IMPORTED
-from tiebench.settings import FamilySettings, Params, families
+from tiebench.settings import (
+    FamilySettings,
+    GroupSettings,
+    Params,
+    RecurrentFamilySettings,
+    all_groups,
+    families,
+)
 from tiebench.sources.settings import LABELLED_TASKS, LocalSource
 
 RECOMPOSE = "edit conf/ and run `tiebench params`, or edit params.yaml"
@@ -24,9 +31,12 @@ def check(params: Params) -> Params:
     Raises:
         SettingsError: as `load_params`.
     """
+    for name, group in all_groups(params).items():
+        _check_corpus(params, name, group.corpus, words=isinstance(group, RecurrentFamilySettings))
+        _check_baseline(name, group)
+        if isinstance(group, RecurrentFamilySettings):
+            _check_recurrent(params, name, group)
     for name, family in families(params).items():
-        _check_corpus(params, name, family.corpus)
-        _check_baseline(name, family)
         _check_validations(params, name, family)
         for run in family.all_runs:
             _check_run(name, family, run)
@@ -77,8 +87,8 @@ def check_folders(params: Params, root: Path = Path()) -> None:
 
 def _check_imported(params: Params) -> None:
     """A name stands for one thing on the page: a model has no run's."""
-    for name, family in families(params).items():
-        twice = sorted(set(params.imported.models) & set(family.all_runs))
+    for name, group in all_groups(params).items():
+        twice = sorted(set(params.imported.models) & set(group.all_runs))
         if twice:
             raise SettingsError(
                 f"{IMPORTED}.models.{twice[0]}",
@@ -88,21 +98,50 @@ def _check_imported(params: Params) -> None:
             )
 
 
-def _check_corpus(params: Params, family: str, corpus: str) -> None:
+def _check_corpus(params: Params, family: str, corpus: str, *, words: bool = False) -> None:
     key = f"{family}.corpus"
     if corpus not in params.corpora:
         known = ", ".join(params.corpora)
         raise SettingsError(key, found=repr(corpus), expected=f"one of {known}", mend=RECOMPOSE)
-    if params.corpora[corpus].tokenizer is None:
+    tokenizer = params.corpora[corpus].tokenizer
+    if tokenizer is None:
         raise SettingsError(
             key,
             found=f"{corpus!r}, which is for evaluation only (its tokenizer is null)",
             expected="a corpus with a tokenizer",
             mend=RECOMPOSE,
         )
+    if tokenizer.kind == "types" and not words:
+        raise SettingsError(
+            key,
+            found=f"{corpus!r}, whose vocabulary (of kind types) has no special tokens",
+            expected="a corpus with a tokenizer of kind bpe or words",
+            mend=RECOMPOSE,
+        )
 
 
-def _check_baseline(name: str, family: FamilySettings) -> None:
+def _check_recurrent(params: Params, name: str, group: RecurrentFamilySettings) -> None:
+    corpus = params.corpora[group.corpus]
+    if len(corpus.languages) > 1 or not corpus.has_test:
+        parts = "a test part" if corpus.has_test else "no test part"
+        raise SettingsError(
+            f"{name}.corpus",
+            found=f"{group.corpus!r} with {len(corpus.languages)} languages and {parts}",
+            expected="one language, and a test part (test_share above 0, or published parts)",
+            mend=RECOMPOSE,
+        )
+    for run in group.all_runs:
+        try:
+            group.check_training(run)
+        except SettingsError as error:
+            raise error.below(name) from None
+        try:
+            check_joint(group.all_runs[run].coupling, group.body_of(run))
+        except SettingsError as error:
+            raise error.below(f"{name}.runs.{run}") from None
+
+
+def _check_baseline(name: str, family: GroupSettings) -> None:
     trained = [run for run, held in family.runs.items() if held.trained]
     if trained and family.baseline not in trained:
         raise SettingsError(
@@ -134,6 +173,13 @@ def _check_run(name: str, family: FamilySettings, run: str) -> None:
         family.check_training(run, body.width)
     except SettingsError as error:
         raise error.below(name) from None
+    if body.kind == "lstm":
+        raise SettingsError(
+            f"{key}: body.kind",
+            found="'lstm', which reads one stream and carries its state",
+            expected="a body of a family that is trained on windows",
+            mend="put the run into the family `recurrent`, or choose another body",
+        )
     if body.causal != (training.objective == "causal"):
         raise SettingsError(
             f"{key}: body.causal",

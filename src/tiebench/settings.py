@@ -28,7 +28,11 @@ from tiebench.experiments.word_forms_settings import WordFormsSettings
 from tiebench.labels.settings import Labels
 from tiebench.paths import IMPORTED, PARAMS
 from tiebench.schema import Name, Settings, validate
+from tiebench.training.recurrent_settings import (
+    RecurrentFamilySettings as RecurrentFamilySettings,
+)
 from tiebench.training.settings import FamilySettings as FamilySettings
+from tiebench.training.settings import GroupSettings as GroupSettings
 
 
 class Params(Settings):
@@ -48,6 +52,8 @@ class Params(Settings):
     """By name: runs of the decoders, trained anew over a grid of settings."""
     word_decoders: FamilySettings | None = None
     """Causal language models of whole words, whose forms `word_forms` compares."""
+    recurrent: RecurrentFamilySettings | None = None
+    """Recurrent language models of whole words."""
     imported: ImportedSettings = ImportedSettings()
     """Models that were trained elsewhere."""
     word_forms: WordFormsSettings | None = None
@@ -126,13 +132,13 @@ def read_params(path: Path = PARAMS) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def find_run(params: Params, family: str, run: str) -> FamilySettings:
+def find_run(params: Params, family: str, run: str) -> GroupSettings:
     """The family that holds a run.
 
     Raises:
         SettingsError: no such family, or no such run in it.
     """
-    held = families(params)
+    held = all_groups(params)
     if family not in held or run not in held[family].all_runs:
         known = ", ".join(held[family].all_runs if family in held else held)
         raise SettingsError(
@@ -144,10 +150,15 @@ def find_run(params: Params, family: str, run: str) -> FamilySettings:
     return held[family]
 
 
-def families(params: Params) -> dict[str, FamilySettings]:
-    """The families of runs, by the key that holds them."""
+def all_groups(params: Params) -> dict[str, GroupSettings]:
+    """The families of runs with the recurrent ones, by the key that holds them."""
     values = {name: getattr(params, name) for name in Params.model_fields}
-    return {name: x for name, x in values.items() if isinstance(x, FamilySettings)}
+    return {name: x for name, x in values.items() if isinstance(x, GroupSettings)}
+
+
+def families(params: Params) -> dict[str, FamilySettings]:
+    """The families of runs that are trained on windows of text, by the key that holds them."""
+    return {name: x for name, x in all_groups(params).items() if isinstance(x, FamilySettings)}
 
 
 def corpus_of(params: Params, family: str, run: str) -> str | None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from tiebench.model.body import Body
 from tiebench.model.lm import LanguageModel
 from tiebench.training.batches import Batch, validation_batches
 from tiebench.training.settings import TrainingSettings
@@ -32,6 +34,7 @@ def lens_rows(
     """
     losses: dict[int, list[np.ndarray]] = {}
     divergences: dict[int, list[np.ndarray]] = {}
+    norm = model.body.final_norm if isinstance(model.body, Body) else nn.Identity()
     for batch in batches:
         ids, where, targets = (
             torch.from_numpy(x).to(device) for x in (batch.ids, batch.where, batch.targets)
@@ -42,7 +45,7 @@ def lens_rows(
         for layer, state in enumerate([*inner, last]):
             predicted = final
             if layer < len(inner):
-                logits = model.coupling.logits(model.body.final_norm(state))
+                logits = model.coupling.logits(norm(state))
                 predicted = F.log_softmax(logits, dim=-1)
             loss = F.nll_loss(predicted, targets, reduction="none")
             divergence = (final.exp() * (final - predicted)).sum(dim=-1)

@@ -21,8 +21,9 @@ class Linear(Settings):
     width: Positive | None = None
     """Output width; null takes the output table's width."""
     bias: bool = True
-    initialization: Literal["normal", "orthogonal", "identity"] = "normal"
-    """Normal with std 1/sqrt(inputs); with orthonormal rows or columns (Su 2023); the identity."""
+    initialization: Literal["normal", "orthogonal", "identity", "tables"] = "normal"
+    """Normal with std 1/sqrt(inputs); with orthonormal rows or columns (Su 2023); the identity; or
+    map and bias drawn as the vocabulary tables are (Zaremba et al. 2014: one rule for all)."""
     trained: bool = True
     """False: stays as initialized, a control for what the map learns."""
 
@@ -152,6 +153,8 @@ class CouplingSettings(Settings):
     """What is applied to the body's last state before the product with the output table."""
     bias: bool = True
     """A bias per vocabulary entry on the logits."""
+    bias_initialization: Literal["zero", "tables"] = "zero"
+    """Drawn as the vocabulary tables are with `tables`."""
     std: Scale | Literal["inverse_sqrt_width", "log_vocabulary_over_width"] = 0.02
     """Standard deviation of the initial tables: a number, 1/sqrt(d) or ln(n)/d (Su 2023) for a
     table `[n, d]`."""
@@ -181,6 +184,12 @@ class CouplingSettings(Settings):
             )
         if self.shared_initialization and self.tied:
             raise ValueError("shared_initialization false with tied, where there is one table")
+        drawn = self.bias_initialization == "tables"
+        if drawn and not self.bias:
+            raise ValueError("bias_initialization zero without a bias")
+        drawn |= any(isinstance(x, Linear) and x.initialization == "tables" for x in self.transform)
+        if drawn and isinstance(self.std, str):
+            raise ValueError(f"a number for std where more than tables is drawn so ({self.std})")
         return self
 
     def widths(self, body: int) -> tuple[int, int]:

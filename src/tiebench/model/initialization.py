@@ -25,17 +25,19 @@ def initial(
 ) -> Tensor:
     """What a parameter of a language model starts as.
 
-    Tables: by the coupling's `std` and `distribution`. Maps between widths and in the head's
+    Tables, and what is to start as they do: by the coupling's `std` and `distribution`. Maps between widths and in the head's
     transform: normal with std 1/sqrt(inputs), which keeps the scale of what passes, or as the
     operation says. Operations on tables start as the identity: of their two factors the one that
     would move rows is zero. Body: normal with the body's std, the last map of each branch by
     `branch`. Norm gains 1, shifts and biases 0.
     """
-    if len(shape) < 2:  # of the weights, only a norm's have one dimension
-        return torch.full(shape, 1.0 if name.endswith(".weight") else 0.0)
     generator = generator_of(seed, name)
     if name in TABLES:
         return draw(shape, coupling.table_std(*shape), coupling.distribution, generator)
+    if _starts_as_tables(name, coupling):
+        return draw(shape, float(coupling.std), coupling.distribution, generator)
+    if len(shape) < 2:  # of the weights, only a norm's have one dimension
+        return torch.full(shape, 1.0 if name.endswith(".weight") else 0.0)
     if name.startswith("body."):
         return _of_the_body(name, shape, body, generator)
     if name.endswith(("row_table", "up")):
@@ -49,6 +51,15 @@ def initial(
             return nn.init.orthogonal_(torch.empty(shape), generator=generator)
     inputs = shape[0] if name.endswith("down") else shape[1]
     return draw(shape, 1 / math.sqrt(inputs), "normal", generator)
+
+
+def _starts_as_tables(name: str, coupling: CouplingSettings) -> bool:
+    if name == "coupling.bias":
+        return coupling.bias_initialization == "tables"
+    if not name.startswith("coupling.transform."):
+        return False
+    operation = coupling.transform[int(name.split(".")[2])]
+    return isinstance(operation, Linear) and operation.initialization == "tables"
 
 
 def draw(shape: torch.Size, std: float, distribution: str, generator: torch.Generator) -> Tensor:
@@ -70,7 +81,7 @@ def _of_the_body(
         return draw(shape, 1.0, "normal", generator) * _xavier_stds(name, shape, body)[:, None]
     factors = {"inverse_sqrt_depth": 1 / math.sqrt(2 * max(1, body.layers)), "zero": 0.0}
     std = body.std * factors.get(body.branch, 1.0) if last else body.std
-    return draw(shape, std, "normal", generator)
+    return draw(shape, std, body.distribution, generator)
 
 
 def _xavier_stds(name: str, shape: torch.Size, body: BodySettings) -> Tensor:

@@ -18,6 +18,7 @@ from tiebench.model.initialization import draw as draw
 from tiebench.model.initialization import initial
 from tiebench.model.joint import check_joint
 from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
+from tiebench.model.recurrent import Dropout, Recurrent, State
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.model.tensors import save_tensors
 from tiebench.schema import Settings, validate
@@ -51,7 +52,11 @@ class LanguageModel(nn.Module):
         self.settings = ModelSettings(coupling=coupling, body=body)
         self.vocabulary = vocabulary
         self.coupling = Coupling(coupling, vocabulary, body.width)
-        self.body = Body(body, coupling.widths(body.width)[0])
+        self.body: Body | Recurrent = (
+            Recurrent(body)
+            if body.kind == "lstm"
+            else Body(body, coupling.widths(body.width)[0])
+        )
 
     def states(self, ids: Tensor, attended: Tensor | None = None) -> list[Tensor]:
         """States of every layer, layers + 1 tensors `[batch, seq, hidden]` (see `Body.forward`).
@@ -61,6 +66,24 @@ class LanguageModel(nn.Module):
             attended: `[batch, seq]`, True at real tokens; None when there is no padding.
         """
         return self.body(self.coupling.lookup(ids), attended, self.coupling.input_map)
+
+    def advance(
+        self, ids: Tensor, state: State | None = None, dropout: Dropout | None = None
+    ) -> tuple[Tensor, State]:
+        """What the output matrix is applied to in a chunk of text, by a recurrent body.
+
+        Args:
+            ids: `[seq, batch]`: the steps come first.
+            state: what the chunk before left; None at the beginning of a text.
+            dropout: of this chunk; None in evaluation.
+
+        Returns:
+            `[seq * batch, output_width]`, step by step, and the state after the last step.
+        """
+        assert isinstance(self.body, Recurrent), "other bodies carry no state"
+        values = self.coupling.input_map(self.coupling.lookup(ids))
+        states, state = self.body.advance(values, state, dropout)
+        return self.coupling.head_states(states[-1].flatten(0, 1)), state
 
     def forward(self, ids: Tensor, attended: Tensor | None = None) -> Tensor:
         """Logits at every position, `[batch, seq, vocabulary]`."""

@@ -45,16 +45,16 @@ class RotaryScaling(Settings):
 
 
 class BodySettings(Settings):
-    """A Transformer body, or `identity` (the embedding goes straight to the last norm)."""
+    """A Transformer body, an LSTM, or `identity` (the embedding goes straight to the last norm)."""
 
     option: str
     """Name of the file in conf/body/ that this came from."""
-    kind: Literal["transformer", "identity"] = "transformer"
+    kind: Literal["transformer", "lstm", "identity"] = "transformer"
     width: Positive
-    """Width of the residual stream."""
+    """Width of the residual stream, or of the LSTM's state."""
     layers: Annotated[int, Field(ge=0)] = 0
-    """Blocks; needed by a Transformer and refused by the identity, as are heads and
-    feedforward_width."""
+    """Blocks, or LSTMs on top of each other; refused by the identity. A Transformer needs heads and
+    feedforward_width too."""
     heads: Annotated[int, Field(ge=0)] = 0
     key_value_heads: Positive | None = None
     """Heads of keys and values, each shared by heads / key_value_heads queries (Ainslie et al.
@@ -81,7 +81,9 @@ class BodySettings(Settings):
     bias: bool = True
     """Biases in the attention and feed-forward maps."""
     std: Annotated[float, Field(gt=0)] = 0.02
-    """Standard deviation of the normal initialization of the maps and learned positions."""
+    """Standard deviation of the initial maps and learned positions."""
+    distribution: Literal["normal", "uniform"] = "normal"
+    """Shape of their initialization, with mean 0 and `std`."""
     branch: Literal["standard", "inverse_sqrt_depth", "zero", "deep_norm"] = "standard"
     """Initialization of the last map of every residual branch: as the others; divided by
     sqrt(2 layers) (Radford et al. 2019, section 2.3); zero. `deep_norm` (Wang et al. 2022, section
@@ -89,10 +91,14 @@ class BodySettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> BodySettings:
+        for name in REFUSED.get(self.kind, ()):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"no {name} with kind {self.kind}, where it would do nothing")
+        if self.kind == "lstm":
+            if not (self.layers and self.causal):
+                raise ValueError("layers above 0 and causal true with kind lstm")
+            return self
         if self.kind == "identity":
-            for name in IDENTITY_REFUSES:
-                if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f"no {name} with kind identity, where it would do nothing")
             if self.embedding_width == "input" and not self.embedding_norm:
                 raise ValueError(NOTHING_THERE)
             return self
@@ -123,6 +129,8 @@ class BodySettings(Settings):
     def _check_deep_norm(self) -> None:
         if self.norm_placement == "pre":
             raise ValueError("norm_placement post with branch deep_norm, which scales its residual")
+        if self.distribution != "normal":
+            raise ValueError("distribution normal with branch deep_norm")
         default = type(self).model_fields["std"].default
         if self.positions != "learned" and self.std != default:
             raise ValueError("no std with branch deep_norm, whose maps start by Xavier's rule")
@@ -180,10 +188,17 @@ NOTHING_THERE = (
 )
 MATCH_TOLERANCE = 0.01
 """Largest relative difference between parameter counts that are called equal."""
-IDENTITY_REFUSES = (
-    "layers", "heads", "key_value_heads", "feedforward_width", "norm_placement", "positions",
-    "rotary_base", "rotary_scaling", "feedforward", "bias", "std", "branch",
+_OF_BLOCKS = (
+    "heads", "key_value_heads", "feedforward_width", "norm_placement", "positions", "rotary_base",
+    "rotary_scaling", "feedforward", "bias", "branch",
 )  # fmt: skip
+REFUSED = {
+    "identity": ("layers", "std", "distribution", *_OF_BLOCKS),
+    "lstm": (
+        "norm", "norm_epsilon", "embedding_norm", "embedding_width", "maximum_length", *_OF_BLOCKS
+    ),
+}  # fmt: skip
+"""By kind of body, the settings that would do nothing."""
 
 
 class RunSettings(Settings):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from tiebench.errors import TrainingError
 from tiebench.model.lm import LanguageModel
@@ -41,13 +43,17 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     step: int,
     record: dict[str, Any],
+    carried: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write weights, the optimizer's state, `step` (updates done) and `record` as one file.
+
+    Args:
+        carried: by name, what else the next update begins with (the state of a recurrent body).
 
     Raises:
         WriteError: no room, or no permission; the checkpoint before is kept.
     """
-    tensors = {}
+    tensors = {f"carried/{name}": held.cpu() for name, held in (carried or {}).items()}
     for name, parameter in model.named_parameters():
         tensors[f"weight/{name}"] = parameter.detach().cpu()
         for part, value in optimizer.state.get(parameter, {}).items():
@@ -63,6 +69,13 @@ def read_step(folder: Path) -> int:
             return int(file.metadata()["step"])
     except (OSError, SafetensorError, TypeError, KeyError, ValueError):
         return 0
+
+
+def read_carried(folder: Path, names: Iterable[str]) -> dict[str, Tensor]:
+    """What a checkpoint that was loaded carries by these names; empty where it has none."""
+    with safe_open(folder / "checkpoint.safetensors", framework="pt") as file:
+        held = set(file.keys())
+        return {x: file.get_tensor(f"carried/{x}") for x in names if f"carried/{x}" in held}
 
 
 def load_checkpoint(

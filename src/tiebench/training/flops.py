@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiebench.model.settings import BodySettings, CouplingSettings, Linear, TableOperation
-from tiebench.training.settings import TrainingSettings
+from tiebench.training.recurrent_settings import RecurrentTrainingSettings
+from tiebench.training.settings import AddedSettings, TrainingSettings
 
 
 def training_flops(
@@ -22,10 +23,39 @@ def training_flops(
     feedforward = body.feedforward_width * width * (3 if body.feedforward == "swiglu" else 2)
     shared = 1 if body.key_value_heads is None else body.key_value_heads / body.heads
     attention = (2 + 2 * shared) * width * width + 2 * training.sequence_length * width
+    of_token, per_prediction, per_update = _ends(coupling, width, vocabulary, training)
+    tokens = training.steps * training.batch_size * training.sequence_length
+    share = training.masking.probability if training.masking else 1.0
+    per_token = layers * (attention + feedforward) + of_token
+    per_run = 6.0 * training.steps * per_update
+    return 6.0 * tokens * (per_token + share * per_prediction) + per_run
+
+
+def recurrent_flops(
+    coupling: CouplingSettings,
+    body: BodySettings,
+    vocabulary: int,
+    training: RecurrentTrainingSettings,
+    tokens: int,
+    steps: int,
+) -> float:
+    """Operations of a recurrent model's updates, counted as `training_flops` does.
+
+    Args:
+        tokens: read in all updates, each of which is predicted from.
+        steps: updates.
+    """
+    of_token, per_prediction, per_update = _ends(coupling, body.width, vocabulary, training)
+    per_token = 8 * body.layers * body.width**2 + of_token + per_prediction
+    return 6.0 * tokens * per_token + 6.0 * steps * per_update
+
+
+def _ends(
+    coupling: CouplingSettings, width: int, vocabulary: int, training: AddedSettings
+) -> tuple[float, float, float]:
+    """Products of both sides, for a token, a prediction and an update."""
     input_width, output_width = coupling.input_width or width, coupling.output_width or width
-    per_token = layers * (attention + feedforward)
-    if input_width != width:
-        per_token += input_width * width
+    per_token = float(input_width * width if input_width != width else 0)
     per_prediction, reached = float(vocabulary * output_width), width
     for operation in coupling.transform:
         if isinstance(operation, Linear):
@@ -38,10 +68,7 @@ def training_flops(
         per_prediction += vocabulary * (output_width + input_width / 3)
         made_for_it = vocabulary * _per_row(coupling.input_operations, input_width) / 3
         per_update += per_update + made_for_it
-    tokens = training.steps * training.batch_size * training.sequence_length
-    share = training.masking.probability if training.masking else 1.0
-    per_run = 6.0 * training.steps * per_update
-    return 6.0 * tokens * (per_token + share * per_prediction) + per_run
+    return per_token, per_prediction, per_update
 
 
 def _per_row(operations: Sequence[TableOperation], width: int) -> int:

@@ -149,7 +149,7 @@ class Loop:
                 last = self.steps_done == steps  # kept until the outputs are written
                 due = last or time.monotonic() - saved >= every
                 if folder and due and self.team.is_first:
-                    self._check_weights(cell)
+                    check_weights(self.model, cell, self.steps_done)
                     record = {**self.record, "pending": self.pending}
                     save_checkpoint(folder, self.model, self.optimizer, self.steps_done, record)
                     saved = time.monotonic()
@@ -173,10 +173,9 @@ class Loop:
         rate = learning_rate(training, step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["scale"]
-        share = self.team.share(batch)
+        own = self.team.share(batch)
         ids, where, targets = (
-            torch.from_numpy(x).to(self.team.device)
-            for x in (share.ids, share.where, share.targets)
+            torch.from_numpy(x).to(self.team.device) for x in (own.ids, own.where, own.targets)
         )
         if self.instruments is not None:
             self.instruments.before_update(step, batch)
@@ -186,14 +185,15 @@ class Loop:
             count = len(batch.targets)
             states = self.model.predicting_states(ids, where)
             loss = self.model.loss_of(states, targets) / count
-            added = penalty(self.model, training, states, targets, count)
+            share = len(targets) / count
+            added = penalty(self.model, training, states, targets, count, share)
             (loss if added is None else loss + added).backward()
         loss = self.team.sum_gradients(self.model, loss)
         limit = math.inf if training.clip is None else training.clip
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.pending.append(loss.item())
         if not (math.isfinite(norm) and math.isfinite(self.pending[-1])):
-            raise _broken(
+            raise broken(
                 cell,
                 f"loss {self.pending[-1]:g} and gradient norm {norm:g} at step {step + 1}, "
                 f"largest gradient in {largest_gradient(self.model)}",
@@ -211,14 +211,8 @@ class Loop:
             self.pending = []
             validation = self.validate(self.steps_done) if validated else None
             if validation is not None and not math.isfinite(validation):
-                raise _broken(cell, f"validation loss {validation:g} after step {step + 1}")
+                raise broken(cell, f"validation loss {validation:g} after step {step + 1}")
             self._row(loss_before, rate, norm, validation)
-
-    def _check_weights(self, cell: str) -> None:
-        """Keep the checkpoint there is when an update has made weights that are not finite."""
-        for name, parameter in self.model.named_parameters():
-            if not torch.isfinite(parameter).all():
-                raise _broken(cell, f"weights in {name} after step {self.steps_done}")
 
     def _row(
         self, loss: float | None, rate: float | None, norm: float | None, validation: float | None
@@ -242,7 +236,19 @@ class Loop:
         return loss
 
 
-def _broken(cell: str, found: str) -> DivergedError:
+def check_weights(model: LanguageModel, cell: str, step: int) -> None:
+    """Keep the checkpoint there is when an update has made weights that are not finite.
+
+    Raises:
+        DivergedError: some are.
+    """
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise broken(cell, f"weights in {name} after step {step}")
+
+
+def broken(cell: str, found: str) -> DivergedError:
+    """The error for what is not finite."""
     return DivergedError(
         cell,
         found=found,

@@ -12,24 +12,30 @@ from torch import Tensor, nn
 
 from tiebench.model.lm import LanguageModel
 from tiebench.model.loss import chunk_rows
-from tiebench.training.settings import TrainingSettings
+from tiebench.training.settings import AddedSettings
 
 
 def penalty(
-    model: LanguageModel, training: TrainingSettings, states: Tensor, targets: Tensor, count: int
+    model: LanguageModel,
+    training: AddedSettings,
+    states: Tensor,
+    targets: Tensor,
+    count: int,
+    share: float,
 ) -> Tensor | None:
-    """The share of these predictions in what is added to the mean loss of an update.
+    """What these predictions add to the loss of an update.
 
     Args:
         states: `[n, output_width]`, what the output matrix is applied to.
         targets: `[n]` ids.
-        count: predictions of the update in all processes.
+        count: what the sum of the losses of all predictions of the update is divided by.
+        share: the share of these predictions in the update, and so of what does not depend on them.
 
     Returns:
         A differentiable number; None where the training adds nothing.
     """
     parts = []
-    share, coupling = len(targets) / count, model.coupling
+    coupling = model.coupling
     if training.tie_penalty:
         distance = (coupling.input_table - coupling.output_table).square().sum()
         parts.append(share * training.tie_penalty * distance)

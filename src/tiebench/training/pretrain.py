@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,27 +13,20 @@ from tiebench import paths
 from tiebench.analysis.tables import write_table
 from tiebench.corpus.tokenizer import byte_lengths, load_corpus_tokenizer
 from tiebench.corpus.tokens import read_tokens
-from tiebench.digests import stage_digest
 from tiebench.errors import SettingsError
-from tiebench.files import (
-    digest_of,
-    holding,
-    replacing,
-    replacing_folder,
-    sha256_of,
-    write_json,
-    write_text,
-)
-from tiebench.model.lm import LanguageModel, save_model
+from tiebench.files import holding, replacing_folder
+from tiebench.model.lm import LanguageModel
 from tiebench.runtime import describe_runtime
-from tiebench.settings import FamilySettings, Params, find_run
+from tiebench.settings import FamilySettings, Params, RecurrentFamilySettings, find_run
 from tiebench.training.batches import Schedule, used_tokens, validation_batches
 from tiebench.training.card import model_card
+from tiebench.training.cell import cell_key, save_cell, write_times
 from tiebench.training.checkpoint import remove_scratch, scratch_folder
 from tiebench.training.flops import training_flops
 from tiebench.training.instruments import INSTRUMENTS
 from tiebench.training.loop import HISTORY, Loop
 from tiebench.training.parallel import Team, connected, here
+from tiebench.training.pretrain_recurrent import pretrain_recurrent
 from tiebench.training.validation import summarize, unigram_counts
 
 
@@ -65,18 +55,23 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
         stack.enter_context(connected(team))
         if team.is_first:
             stack.enter_context(holding(paths.SCRATCH / f"{cell}.lock", cell))
-        _pretrain(params, family, run, seed, cell, folder, team)
+        group = find_run(params, family, run)
+        if isinstance(group, RecurrentFamilySettings):
+            pretrain_recurrent(params, family, group, run, seed, cell, folder, team)
+        else:
+            _pretrain(params, family, group, run, seed, cell, folder, team)
     return folder
 
 
 def processes_of(params: Params, family: str, run: str, wanted: int) -> int:
-    """How many processes train a cell: as many as wanted, or one that saves what is not trained.
+    """How many processes train a cell: as many as wanted, or one that saves what is not trained,
+    and one for a recurrent model.
 
     Raises:
         SettingsError: no such family or run, or more processes than windows in a batch.
     """
     group = find_run(params, family, run)
-    if not group.all_runs[run].trained:
+    if isinstance(group, RecurrentFamilySettings) or not group.all_runs[run].trained:
         return 1
     if wanted > group.training.batch_size:
         raise SettingsError(
@@ -89,9 +84,15 @@ def processes_of(params: Params, family: str, run: str, wanted: int) -> int:
 
 
 def _pretrain(
-    params: Params, family: str, run: str, seed: int, cell: str, folder: Path, team: Team
+    params: Params,
+    family: str,
+    group: FamilySettings,
+    run: str,
+    seed: int,
+    cell: str,
+    folder: Path,
+    team: Team,
 ) -> None:
-    group = find_run(params, family, run)
     coupling, body = group.all_runs[run].coupling, group.body_of(run)
     training = group.training_of(run)
     corpus, languages = paths.corpus_folder(group.corpus), params.corpora[group.corpus].languages
@@ -104,15 +105,8 @@ def _pretrain(
     loop = Loop(model, training, validation_batches(valid, training, vocabulary), team)
     started = time.monotonic()
     if group.all_runs[run].trained:
-        key = digest_of(
-            {
-                "settings": [x.model_dump() for x in (coupling, body, training)],
-                "seed": seed,
-                "code": stage_digest("pretrain"),
-                "data": [sha256_of(corpus / f"{x}.safetensors") for x in ("train", "valid")],
-                "tokenizer": sha256_of(tokenizer),
-            }
-        )
+        files = [corpus / f"{x}.safetensors" for x in ("train", "valid")]
+        key = cell_key((coupling, body, training), seed, tokenizer, files)
         team.agree(cell, int(key[:15], 16))  # from here on the first one holds the cell
         loop.run(Schedule(train, training, vocabulary, seed), scratch_folder(cell, key), cell)
     else:
@@ -122,13 +116,13 @@ def _pretrain(
     used = used_tokens(train, training)
     unigram = unigram_counts(used, vocabulary, training.objective == "causal")
     with replacing_folder(folder) as partial:
-        _save(partial, loop, tokenizer, unigram, params, family, run, seed)
+        _save(partial, loop, tokenizer, unigram, params, family, group, run, seed)
     remove_scratch(cell)
     seconds = time.monotonic() - started
     tokens = loop.steps_here * training.batch_size * training.sequence_length
     share = loop.steps_here / training.steps
-    write_json(
-        paths.log_folder(params.name) / "pretrain" / f"{family}-{paths.cell_name(run, seed)}.json",
+    write_times(
+        params.name, family, run, seed,
         {
             "seconds": seconds,
             "steps": loop.steps_here,
@@ -139,7 +133,7 @@ def _pretrain(
             "processes": team.size,
             **describe_runtime(team.device),
         },
-    )
+    )  # fmt: skip
 
 
 def _save(
@@ -149,11 +143,11 @@ def _save(
     unigram: Mapping[str, np.ndarray],
     params: Params,
     family: str,
+    group: FamilySettings,
     run: str,
     seed: int,
 ) -> None:
     """Write the outputs of a cell."""
-    group: FamilySettings = getattr(params, family)
     trained, training = group.all_runs[run].trained, group.training_of(run)
     steps = training.steps if trained else 0
     vocabulary = loop.model.vocabulary
@@ -176,15 +170,7 @@ def _save(
             ),
         },
     }
-    save_model(loop.model, folder)
-    with replacing(folder / "tokenizer.json") as temporary:
-        shutil.copyfile(tokenizer, temporary)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, HISTORY, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(loop.record["history"])
-    write_text(folder / "history.csv", text.getvalue())
     if "instruments" in loop.record:
         write_table(folder / "instruments.csv", INSTRUMENTS, loop.record["instruments"])
-    write_text(folder / "README.md", model_card(params, family, run, seed, metrics))
-    write_json(folder / "metrics.json", metrics)
+    card = model_card(params, family, group, run, seed, metrics)
+    save_cell(folder, loop.model, tokenizer, HISTORY, loop.record["history"], card, metrics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -69,7 +69,18 @@ def updates_before_untying(share: float | None, steps: int) -> int | None:
     return None if share is None else max(1, math.floor(share * steps))
 
 
-class TrainingSettings(Settings):
+class AddedSettings(Settings):
+    """What a training adds to the cross-entropy."""
+
+    tie_penalty: Annotated[float, Field(ge=0)] = 0.0
+    """Adds this times |E - W|^2, the squared Frobenius distance of two tables, to the loss."""
+    projection_penalty: Annotated[float, Field(ge=0)] = 0.0
+    """Adds this times the squared Frobenius norm of the transform's linear maps to the loss (Press
+    & Wolf 2017, section 3.2)."""
+    augmented: AugmentedSettings | None = None
+
+
+class TrainingSettings(AddedSettings):
     """AdamW with linear warm-up and decay, the same for every run of a family."""
 
     objective: Literal["masked", "causal"]
@@ -108,12 +119,6 @@ class TrainingSettings(Settings):
     untie_after: Annotated[float, Field(gt=0, lt=1)] | None = None
     """After this share of the steps a shared table becomes two, each with its values and a copy
     of the optimizer's state."""
-    tie_penalty: Annotated[float, Field(ge=0)] = 0.0
-    """Adds this times |E - W|^2, the squared Frobenius distance of two tables, to the loss."""
-    projection_penalty: Annotated[float, Field(ge=0)] = 0.0
-    """Adds this times the squared Frobenius norm of the transform's linear maps to the loss (Press
-    & Wolf 2017, section 3.2)."""
-    augmented: AugmentedSettings | None = None
     instruments: InstrumentSettings | None = None
     log_every: Positive = 10
     """Steps between rows of history.csv."""
@@ -164,6 +169,15 @@ def check_coupled(training: TrainingSettings, coupling: CouplingSettings, body_w
         value = getattr(training, side)
         if not coupling.tied and value != TrainingSettings.model_fields[side].default:
             _refuse(side, f"{value} with two tables", "a coupling with tied true")
+    check_added(training, coupling, body_width)
+
+
+def check_added(training: AddedSettings, coupling: CouplingSettings, body_width: int) -> None:
+    """Check that what is added to a run's loss does something.
+
+    Raises:
+        SettingsError: the field of the training that does nothing with this coupling.
+    """
     widths = coupling.widths(body_width)
     if training.tie_penalty and (coupling.tied or widths[0] != widths[1]):
         what = "one table" if coupling.tied else f"tables of widths {widths[0]} and {widths[1]}"
@@ -186,10 +200,11 @@ def _refuse(field: str, found: str, expected: str) -> None:
 
 
 Seeds = list[Annotated[int, Field(ge=0)]]
+Training = TypeVar("Training", bound=AddedSettings)
 
 
-class FamilySettings(Settings):
-    """A family of runs that share corpus, body and training, and differ in their coupling."""
+class GroupSettings(Settings):
+    """Runs that share corpus and body, and differ in their coupling: what all families have."""
 
     study: str
     """Name of the file in conf/study/ that this came from."""
@@ -200,16 +215,10 @@ class FamilySettings(Settings):
     recorded: change it with `tiebench params encoders.widths.narrow=16`."""
     body: BodySettings
     """The body of every run that does not replace parts of it."""
-    training: TrainingSettings
     runs: Annotated[dict[Name, RunSettings], Field(min_length=1)]
     """By name: what differs between the runs."""
     seeds: Annotated[Seeds, Field(min_length=1)]
     """Every run is trained once with each; the same seed gives all runs the same batches."""
-    matched: dict[Name, MatchedRunSettings] = {}
-    """By name, beside `runs`: runs with the parameter count of another run, by their feed-forward
-    width."""
-    matched_seeds: Seeds = []
-    """Some of `seeds`: these runs only answer whether size explains a result."""
     baseline: str
     """The run that the others are compared with."""
 
@@ -221,10 +230,43 @@ class FamilySettings(Settings):
         return seeds
 
     @model_validator(mode="after")
-    def _check(self) -> FamilySettings:
+    def _check_baseline(self) -> GroupSettings:
         if self.baseline not in self.runs:
             known = ", ".join(self.runs)
             raise ValueError(f"baseline among the runs ({self.baseline!r} is none of {known})")
+        return self
+
+    @property
+    def all_runs(self) -> dict[str, RunSettings]:
+        """The runs by name."""
+        return self.runs
+
+    def seeds_of(self, run: str) -> list[int]:
+        """The seeds that a run is trained with."""
+        return self.seeds
+
+    def body_of(self, run: str) -> BodySettings:
+        """The body of a run: the family's, with the run's replacements.
+
+        Raises:
+            SettingsError: the replacements are unknown, or impossible together.
+        """
+        replaced = {**self.body.model_dump(), **self.all_runs[run].body}
+        return validate(BodySettings, replaced, f"runs.{run}.body")
+
+
+class FamilySettings(GroupSettings):
+    """A family of runs that are trained on windows of text."""
+
+    training: TrainingSettings
+    matched: dict[Name, MatchedRunSettings] = {}
+    """By name, beside `runs`: runs with the parameter count of another run, by their feed-forward
+    width."""
+    matched_seeds: Seeds = []
+    """Some of `seeds`: these runs only answer whether size explains a result."""
+
+    @model_validator(mode="after")
+    def _check(self) -> FamilySettings:
         twice = sorted(set(self.runs) & set(self.matched))
         if twice:
             raise ValueError(f"other names for matched runs than for runs ({', '.join(twice)})")
@@ -244,15 +286,6 @@ class FamilySettings(Settings):
         """The seeds that a run is trained with."""
         return self.matched_seeds if run in self.matched else self.seeds
 
-    def body_of(self, run: str) -> BodySettings:
-        """The body of a run: the family's, with the run's replacements.
-
-        Raises:
-            SettingsError: the replacements are unknown, or impossible together.
-        """
-        replaced = {**self.body.model_dump(), **self.all_runs[run].body}
-        return validate(BodySettings, replaced, f"runs.{run}.body")
-
     def final_coupling(self, run: str) -> CouplingSettings:
         """The coupling of a run's saved model: with two tables where training untied them."""
         held = self.all_runs[run]
@@ -266,18 +299,7 @@ class FamilySettings(Settings):
             SettingsError: the replacements are unknown, not a run's to make, or impossible
                 together.
         """
-        replacements = self.all_runs[run].training
-        others = sorted(set(replacements) - PER_RUN)
-        if others:
-            raise SettingsError(
-                f"runs.{run}.training.{others[0]}",
-                found=f"{replacements[others[0]]!r}",
-                expected=f"replacements of {', '.join(sorted(PER_RUN))}: all runs of a family see "
-                "the same batches",
-                mend="set it for the family",
-            )
-        replaced = {**self.training.model_dump(), **replacements}
-        return validate(TrainingSettings, replaced, f"runs.{run}.training")
+        return replaced_training(self, self.training, run, PER_RUN)
 
     def check_training(self, run: str, body_width: int) -> None:
         """Check that a run's training is possible, and does something with its coupling.
@@ -292,10 +314,44 @@ class FamilySettings(Settings):
                 check_coupled(training, held.coupling, body_width)
             except SettingsError as error:
                 raise error.below(f"runs.{run}") from None
-        elif held.training:
-            raise SettingsError(
-                f"runs.{run}.training",
-                found=f"{', '.join(held.training)} with trained false",
-                expected="nothing",
-                mend="leave it out, or train the run",
-            )
+        else:
+            check_untrained(self, run)
+
+
+def replaced_training(
+    group: GroupSettings, training: Training, run: str, replaceable: frozenset[str]
+) -> Training:
+    """The training of a run: its family's, with the run's replacements.
+
+    Raises:
+        SettingsError: the replacements are unknown, not among those that a run may make, or
+            impossible together.
+    """
+    replacements = group.all_runs[run].training
+    others = sorted(set(replacements) - replaceable)
+    if others:
+        raise SettingsError(
+            f"runs.{run}.training.{others[0]}",
+            found=f"{replacements[others[0]]!r}",
+            expected=f"replacements of {', '.join(sorted(replaceable))}: all runs of a family see "
+            "the same batches",
+            mend="set it for the family",
+        )
+    replaced = {**training.model_dump(), **replacements}
+    return validate(type(training), replaced, f"runs.{run}.training")
+
+
+def check_untrained(group: GroupSettings, run: str) -> None:
+    """Check that nothing is replaced in the training of a run that has none.
+
+    Raises:
+        SettingsError: something is.
+    """
+    held = group.all_runs[run]
+    if held.training:
+        raise SettingsError(
+            f"runs.{run}.training",
+            found=f"{', '.join(held.training)} with trained false",
+            expected="nothing",
+            mend="leave it out, or train the run",
+        )
