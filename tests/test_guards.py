@@ -68,6 +68,10 @@ def test_the_command_line_starts_without_libraries(code: str) -> None:
 
 STUDIES = {
     "word_forms": "word_decoders", "remedies": "decoders", "remedies_micro": "decoders",
+    **dict.fromkeys(
+        (x.stem for x in (CONF / "study").glob("*.yaml") if x.stem.startswith(("press_wolf", "inan"))),
+        "recurrent",
+    ),
 }  # fmt: skip
 """By study, its family, where it is no study of the encoders."""
 

@@ -19,9 +19,16 @@ from typing import TYPE_CHECKING, Any
 from tiebench.digests import digest_text
 from tiebench.experiments.sweep_settings import FAMILY, trial
 from tiebench.files import read_json
-from tiebench.paths import IMPORTED, PARAMS, log_folder
-from tiebench.settings import Params, families, read_params
-from tiebench.training.flops import training_flops
+from tiebench.paths import IMPORTED, PARAMS, corpus_folder, log_folder
+from tiebench.settings import (
+    FamilySettings,
+    Params,
+    RecurrentFamilySettings,
+    all_groups,
+    families,
+    read_params,
+)
+from tiebench.training.flops import recurrent_flops, training_flops
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
@@ -235,12 +242,29 @@ def _operations(params: Params, cell: Cell) -> float:
     if PRETRAIN not in cell.command:
         return 0.0
     _, _, name, run, _ = cell.command
-    family = families(params)[name]
-    tokenizer = params.corpora[family.corpus].tokenizer
-    if tokenizer is None or not family.all_runs[run].trained:
+    group = all_groups(params)[name]
+    tokenizer = params.corpora[group.corpus].tokenizer
+    if tokenizer is None or not group.all_runs[run].trained:
         return 0.0
-    coupling, body = family.all_runs[run].coupling, family.body_of(run)
-    return training_flops(coupling, body, tokenizer.vocabulary, family.training_of(run))
+    coupling, body = group.all_runs[run].coupling, group.body_of(run)
+    if isinstance(group, RecurrentFamilySettings):
+        training, length = group.training_of(run), _training_tokens(params, group.corpus)
+        tokens = round(training.epochs * training.data_share * length)
+        steps = tokens // (training.batch_size * training.sequence_length)
+        return recurrent_flops(coupling, body, tokenizer.vocabulary, training, tokens, steps)
+    assert isinstance(group, FamilySettings), "the other kind"
+    return training_flops(coupling, body, tokenizer.vocabulary, group.training_of(run))
+
+
+def _training_tokens(params: Params, corpus: str) -> int:
+    """How long a text of one language is; before it is prepared, as published or 0."""
+    published, path = params.corpora[corpus].published, corpus_folder(corpus) / "meta.json"
+    if published is not None:
+        return published.train.tokens
+    if not path.is_file():
+        return 0
+    counts = read_json(path, mend=f"delete {path.parent} and run `dvc repro`")["train"]
+    return sum(int(held["tokens"]) for held in counts.values())
 
 
 def _sweep_operations(params: Params, name: str) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tiebench.evaluation.cells import cells, evaluations, imported_cells
 from tiebench.files import writing
-from tiebench.paths import corpus_folder, evaluation_folder, labels_folder
+from tiebench.paths import corpus_folder, evaluation_folder, labels_folder, run_folder
 from tiebench.settings import Params, families
 
 
@@ -60,6 +60,10 @@ def _named(params: Params) -> Iterator[Path]:
         yield from (evaluation_folder(params.name, "tables") / x for x in families(params))
     for sweep in params.sweeps:
         yield evaluation_folder(params.name, "sweeps") / sweep
+    if params.recurrent is not None:
+        for run in params.recurrent.all_runs:
+            for seed in params.recurrent.seeds_of(run):
+                yield run_folder(params.name, "recurrent", run, seed)
     for cell in chain(cells(params), imported_cells(params)):
         yield cell.folder
         for task, data in evaluations(params, cell):

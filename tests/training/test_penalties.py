@@ -27,7 +27,12 @@ def added(coupling, share=1.0, **training):
             parameter.add_(0.1 * torch.randn_like(parameter))
     states, targets = torch.randn(7, 6, requires_grad=True), torch.randint(20, (7,))
     settings = TrainingSettings(**TRAINING, **training)
-    return model, states, targets, penalty(model, settings, states, targets, round(7 / share))
+    return (
+        model,
+        states,
+        targets,
+        penalty(model, settings, states, targets, round(7 / share), share),
+    )
 
 
 def test_nothing_is_added_by_default():

@@ -25,11 +25,11 @@ def initial(
 ) -> Tensor:
     """What a parameter of a language model starts as.
 
-    Tables, and what is to start as they do: by the coupling's `std` and `distribution`. Maps between widths and in the head's
-    transform: normal with std 1/sqrt(inputs), which keeps the scale of what passes, or as the
-    operation says. Operations on tables start as the identity: of their two factors the one that
-    would move rows is zero. Body: normal with the body's std, the last map of each branch by
-    `branch`. Norm gains 1, shifts and biases 0.
+    Tables, and what is to start as they do: by the coupling's `std` and `distribution`. Maps
+    between widths and in the head's transform: normal with std 1/sqrt(inputs), which keeps the
+    scale of what passes, or as the operation says. Operations on tables start as the identity: of
+    their two factors the one that would move rows is zero. Body: by its `std` and `distribution`,
+    the last map of each branch by `branch`. Norm gains 1, shifts and biases 0.
     """
     generator = generator_of(seed, name)
     if name in TABLES:

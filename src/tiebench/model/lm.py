@@ -53,9 +53,7 @@ class LanguageModel(nn.Module):
         self.vocabulary = vocabulary
         self.coupling = Coupling(coupling, vocabulary, body.width)
         self.body: Body | Recurrent = (
-            Recurrent(body)
-            if body.kind == "lstm"
-            else Body(body, coupling.widths(body.width)[0])
+            Recurrent(body) if body.kind == "lstm" else Body(body, coupling.widths(body.width)[0])
         )
 
     def states(self, ids: Tensor, attended: Tensor | None = None) -> list[Tensor]:

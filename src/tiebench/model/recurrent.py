@@ -64,14 +64,11 @@ class Layer(nn.Module):
     is one bias, as in the equations: the kernel's second one is a constant zero.
     """
 
-    zeros: Tensor
-
     def __init__(self, width: int) -> None:
         super().__init__()
         self.input_map = nn.Parameter(torch.empty(4 * width, width))
         self.recurrent_map = nn.Parameter(torch.empty(4 * width, width))
         self.bias = nn.Parameter(torch.empty(4 * width))
-        self.register_buffer("zeros", torch.zeros(4 * width), persistent=False)
 
     def forward(
         self, values: Tensor, hidden: Tensor, cell: Tensor, mask: Tensor | None
@@ -82,7 +79,7 @@ class Layer(nn.Module):
             hidden: `[batch, hidden]`, the state before the first step, as `cell`.
             mask: what the hidden state is multiplied by on its way to the next step, or None.
         """
-        weights = [self.input_map, self.recurrent_map, self.bias, self.zeros]
+        weights = [self.input_map, self.recurrent_map, self.bias, torch.zeros_like(self.bias)]
         if mask is None:
             state = hidden[None], cell[None]
             out, last, memory = torch.lstm(

@@ -59,6 +59,7 @@ def pretrain(params: Params, family: str, run: str, seed: int) -> Path:
         if isinstance(group, RecurrentFamilySettings):
             pretrain_recurrent(params, family, group, run, seed, cell, folder, team)
         else:
+            assert isinstance(group, FamilySettings), "the other kind"
             _pretrain(params, family, group, run, seed, cell, folder, team)
     return folder
 
@@ -71,7 +72,7 @@ def processes_of(params: Params, family: str, run: str, wanted: int) -> int:
         SettingsError: no such family or run, or more processes than windows in a batch.
     """
     group = find_run(params, family, run)
-    if isinstance(group, RecurrentFamilySettings) or not group.all_runs[run].trained:
+    if not isinstance(group, FamilySettings) or not group.all_runs[run].trained:
         return 1
     if wanted > group.training.batch_size:
         raise SettingsError(

@@ -41,8 +41,8 @@ class RecurrentLoop:
         device: that trains it.
 
     Attributes:
-        record: `history` (rows by the names in RECURRENT_HISTORY), `initial_loss`, and `sum`, of the
-            losses since the epoch began.
+        record: `history` (rows by the names in RECURRENT_HISTORY), `initial_loss`, and `sum`: of
+            the losses since the epoch began.
         held: outcomes of the last validation, see `stream_outcomes`.
         steps_here: updates made by this process.
     """
