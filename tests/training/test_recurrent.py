@@ -162,7 +162,7 @@ def test_an_update_is_the_published_one(corpus, run, clip):
         with torch.no_grad():
             for parameter, gradient in zip(again.parameters(), gradients, strict=True):
                 parameter -= gradient
-        loop._update("t")
+        loop.update("t")
         total += loss
         norms.append(norm)
         assert loop.record["sum"] == pytest.approx(total, rel=1e-5)
@@ -184,7 +184,7 @@ def test_each_epoch_starts_without_a_state_and_has_its_rate(corpus):
     loop.model.advance = noting
     loop.validate = lambda: 0.0
     for _ in range(loop.steps):
-        loop._update("t")
+        loop.update("t")
     rates = [row["learning_rate"] for row in loop.record["history"] if row["validation_loss"] == 0]
     assert rates == [1.0, 0.5, 0.25]
     assert seen == [step % count == 0 for step in range(3 * count)]
@@ -219,7 +219,7 @@ def test_perplexity_is_of_one_stream_whatever_the_chunks(corpus, run):
     """Equal to a reference that feeds one word after the other and adds up log-probabilities."""
     loop = loop_of(run)
     for _ in range(10):
-        loop._update("t")
+        loop.update("t")
     model, ids = loop.model, streams()["test"]
     expected, state = [], None
     with torch.no_grad():
@@ -258,7 +258,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(corpus, monkeypatch, step, dropo
     """Stopped before the first checkpoint, at the end of an epoch, within one, after the last."""
     params = make_params(training={"dropout": dropout})
     whole = read(pretrain(params, "recurrent", "wt_pr", 0).rename("whole"))
-    update = RecurrentLoop._update
+    update = RecurrentLoop.update
 
     def stopping(self, cell):
         if self.steps_done == step:
@@ -268,7 +268,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(corpus, monkeypatch, step, dropo
     with monkeypatch.context() as patched:
         patched.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
         if step < 60:
-            patched.setattr(RecurrentLoop, "_update", stopping)
+            patched.setattr(RecurrentLoop, "update", stopping)
         else:  # while the outputs are written
             patched.setattr("tiebench.training.pretrain_recurrent.save_cell", stop)
         with pytest.raises(Stop):
@@ -279,7 +279,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(corpus, monkeypatch, step, dropo
         seen.append(self.steps_done)
         update(self, cell)
 
-    monkeypatch.setattr(RecurrentLoop, "_update", noting)
+    monkeypatch.setattr(RecurrentLoop, "update", noting)
     assert read(pretrain(params, "recurrent", "wt_pr", 0)) == whole
     assert seen == list(range(step, 60))
     assert strays() == []
@@ -299,7 +299,7 @@ def test_another_seed_or_setting_starts_anew(corpus):
 
 
 def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
-    params, update = make_params(), RecurrentLoop._update
+    params, update = make_params(), RecurrentLoop.update
 
     def stopping(self, cell):
         if self.steps_done == 3:
@@ -308,7 +308,7 @@ def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setenv("TIEBENCH_CHECKPOINT_SECONDS", "0")
-        patched.setattr(RecurrentLoop, "_update", stopping)
+        patched.setattr(RecurrentLoop, "update", stopping)
         with pytest.raises(Stop):
             pretrain(params, "recurrent", "wt", 0)
     (path,) = Path(".scratch").glob("*/checkpoint.safetensors")
@@ -319,10 +319,10 @@ def test_a_damaged_checkpoint_is_named(corpus, monkeypatch):
 
 def test_what_is_not_finite_is_named(corpus):
     loop = loop_of(learning_rate=1e38, clip=None)
-    loop._update("t")
+    loop.update("t")
     told = r"t: found loss inf and gradient norm .* at step 2, largest gradient in coupling\."
     with pytest.raises(DivergedError, match=told):
-        loop._update("t")
+        loop.update("t")
 
 
 def test_the_augmented_loss_and_reuse(corpus):
@@ -338,7 +338,7 @@ def test_the_augmented_loss_and_reuse(corpus):
     divergence = (wanted * (wanted.log() - predicted)).sum() / 4
     loss = F.cross_entropy(states @ table.T + coupling.bias, targets, reduction="sum") / 4
     (loss + 0.5 * divergence).backward()
-    loop._update("t")
+    loop.update("t")
     assert loop.record["sum"] == pytest.approx(float(loss.detach()), rel=1e-5)
     torch.testing.assert_close(
         loop.model.coupling.input_table.grad, table.grad, rtol=1e-3, atol=1e-6

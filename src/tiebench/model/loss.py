@@ -25,22 +25,26 @@ class _LinearCrossEntropy(torch.autograd.Function):
         correct = torch.empty(len(states), dtype=torch.bool, device=states.device)
         train = any(ctx.needs_input_grad)
         grad_states = torch.empty_like(states) if train else None
-        grad_table = torch.zeros_like(table) if train else None
+        grad_table = torch.empty_like(table) if train else None
         grad_bias = torch.zeros_like(bias) if train and bias is not None else None
         for part in torch.arange(len(states), device=states.device).split(rows):
             span = slice(int(part[0]), int(part[-1]) + 1)
             x, y = states[span], targets[span, None]
             logits = torch.mm(x, table.T) if bias is None else torch.addmm(bias, x, table.T)
             at_target = logits.gather(1, y)
-            top, where = logits.max(dim=1, keepdim=True)
+            if train:  # the place of the largest costs more than its value
+                top = logits.amax(dim=1, keepdim=True)
+            else:
+                top, where = logits.max(dim=1, keepdim=True)
+                correct[span] = (where == y).squeeze(1)
             probabilities = logits.sub_(top).exp_()
             total = probabilities.sum(dim=1, keepdim=True)
             losses[span] = (total.log() + top - at_target).squeeze(1)
-            correct[span] = (where == y).squeeze(1)
             if grad_states is not None and grad_table is not None:
                 probabilities.div_(total).scatter_add_(1, y, torch.full_like(at_target, -1.0))
                 torch.mm(probabilities, table, out=grad_states[span])
-                grad_table.addmm_(probabilities.T, x)
+                # A first product is written, not added to zeros.
+                grad_table.addmm_(probabilities.T, x, beta=float(span.start > 0))
                 if grad_bias is not None:
                     grad_bias.add_(probabilities.sum(dim=0))
         ctx.save_for_backward(grad_states, grad_table, grad_bias)
@@ -50,11 +54,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        # In place: they are nobody else's, and autograd refuses a second pass over them.
         grad_states, grad_table, grad_bias = ctx.saved_tensors
         return (
-            grad_states * grad_loss,
-            grad_table * grad_loss,
-            None if grad_bias is None else grad_bias * grad_loss,
+            grad_states.mul_(grad_loss),
+            grad_table.mul_(grad_loss),
+            None if grad_bias is None else grad_bias.mul_(grad_loss),
             None,
             None,
         )

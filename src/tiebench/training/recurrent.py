@@ -100,7 +100,7 @@ class RecurrentLoop:
         total, done = self.steps * per_step, self.steps_done * per_step
         with progress(total=total, initial=done, desc=cell, unit="tok", unit_scale=True) as bar:
             while self.steps_done < self.steps:
-                self._update(cell)
+                self.update(cell)
                 bar.update(per_step)
                 last = self.steps_done == self.steps  # kept until the outputs are written
                 if last or time.monotonic() - saved >= every:
@@ -113,7 +113,12 @@ class RecurrentLoop:
         if not self.held:  # restored after the last step
             self.held = stream_outcomes(self.model, self.valid, self.device)
 
-    def _update(self, cell: str) -> None:
+    def update(self, cell: str) -> None:
+        """Make the next update, with the validation after an epoch.
+
+        Raises:
+            DivergedError: a loss or a gradient is not finite.
+        """
         training, step = self.training, self.steps_done
         epoch, index = divmod(step, len(self.chunks))
         rate = training.rate(epoch)

@@ -1,0 +1,151 @@
+"""Recurrent training: our update against the same model written plainly with torch.
+
+The plain one is torch.nn.Embedding, torch.nn.LSTM (with its second bias frozen at zero),
+torch.nn.Linear and the cross-entropy of all logits, summed over the steps and divided by the batch,
+with torch's clipping and torch.optim.SGD: Zaremba et al. 2014, which Press & Wolf 2017 tie. Both
+start from the same weights and read the same chunks, which is checked first: equal losses in the
+first updates, or nothing is measured.
+
+Speed, in tokens per second: both in one process, in turns of five updates, a different one first in
+each turn; the median of the turns.
+
+Run: python benchmarks/recurrent.py [--turns N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from support.results import record
+from tiebench.model.lm import LanguageModel
+from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.runtime import prepare_runtime
+from tiebench.training.recurrent import RecurrentLoop
+from tiebench.training.recurrent_settings import RecurrentTrainingSettings
+
+TURN = 5
+"""Updates at a time."""
+CHECKED = 3
+"""Updates whose losses are compared."""
+TOLERANCE = 1e-4
+"""Largest relative difference of losses that are called equal."""
+CLIP, RATE, BATCH, STEPS = 5.0, 1.0, 20, 20
+
+
+class Plain(nn.Module):
+    """The model with torch's own modules.
+
+    Args:
+        model: whose weights it takes.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        width, layers = model.settings.body.width, model.settings.body.layers
+        self.embedding = nn.Embedding(model.vocabulary, width)
+        self.lstm = nn.LSTM(width, width, layers)
+        self.decoder = nn.Linear(width, model.vocabulary)
+        if model.coupling.tied:
+            self.decoder.weight = self.embedding.weight
+        with torch.no_grad():
+            self.embedding.weight.copy_(model.coupling.input_table)
+            self.decoder.weight.copy_(model.coupling.output_table)
+            self.decoder.bias.copy_(model.coupling.bias)
+            held = dict(model.body.named_parameters())
+            for index in range(layers):
+                for theirs, ours in (
+                    ("weight_ih", "input_map"), ("weight_hh", "recurrent_map"), ("bias_ih", "bias")
+                ):  # fmt: skip
+                    weight = getattr(self.lstm, f"{theirs}_l{index}")
+                    weight.copy_(held[f"layers.{index}.{ours}"])
+                second = getattr(self.lstm, f"bias_hh_l{index}")
+                second.zero_()
+                second.requires_grad_(False)
+        self.optimizer = torch.optim.SGD([p for p in self.parameters() if p.requires_grad], lr=RATE)
+        self.state: tuple[Tensor, Tensor] | None = None
+
+    def update(self, ids: Tensor, targets: Tensor) -> float:
+        """One update; returns the loss."""
+        self.optimizer.zero_grad()
+        states, left = self.lstm(self.embedding(ids), self.state)
+        logits = self.decoder(states).flatten(0, 1)
+        loss = F.cross_entropy(logits, targets, reduction="sum") / ids.shape[1]
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.parameters(), CLIP)
+        self.optimizer.step()
+        self.state = left[0].detach(), left[1].detach()
+        return float(loss.detach())
+
+
+def make(tied: bool, vocabulary: int, width: int, words: int) -> tuple[RecurrentLoop, Plain]:
+    """Our loop and the plain model, with equal weights."""
+    coupling = CouplingSettings(option="t", tied=tied, std=0.1 / math.sqrt(3))
+    body = BodySettings(option="t", kind="lstm", width=width, layers=2, causal=True)
+    training = RecurrentTrainingSettings(
+        epochs=1, batch_size=BATCH, sequence_length=STEPS, learning_rate=RATE, constant_epochs=1,
+        decay=1.0, clip=CLIP, log_every=10**9,
+    )  # fmt: skip
+    model = LanguageModel(coupling, body, vocabulary).initialize(0)
+    ids = np.random.default_rng(0).integers(vocabulary, size=words)
+    plain = Plain(model)
+    return RecurrentLoop(model, training, ids, ids[:2], 0, torch.device("cpu")), plain
+
+
+def check_equal_losses(ours: RecurrentLoop, plain: Plain) -> None:
+    """Refuse to compare what computes different things."""
+    for step in range(CHECKED):
+        before = ours.record["sum"] if step else 0.0
+        ours.update("check")
+        mine, theirs = ours.record["sum"] - before, plain.update(*ours.chunks[step])
+        if not math.isclose(mine, theirs, rel_tol=TOLERANCE):
+            sys.exit(f"error: different losses in update {step + 1}: {mine} and {theirs}")
+
+
+def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) -> None:
+    """Tokens per second of both, recorded."""
+    ours, plain = make(tied, vocabulary, width, BATCH * (STEPS * (TURN * turns + CHECKED + 1) + 1))
+    check_equal_losses(ours, plain)
+
+    def own() -> None:
+        ours.update("benchmark")
+
+    def other() -> None:
+        plain.update(*ours.chunks[ours.steps_done - 1])
+
+    works: list[Callable[[], None]] = [own, other]
+    taken: dict[Callable[[], None], list[float]] = {own: [], other: []}
+    for turn in range(turns):
+        for work in works if turn % 2 else works[::-1]:
+            start = time.perf_counter()
+            for _ in range(TURN):
+                work()
+            taken[work].append(time.perf_counter() - start)
+    speeds = [BATCH * STEPS * TURN / median(taken[work]) for work in works]
+    name = "one table" if tied else "two tables"
+    record(
+        f"recurrent training, {name}, against plain torch", *speeds, "tokens/s", "at least 1.0"
+    )
+
+
+def main() -> None:
+    """Measure both couplings."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--turns", type=int, default=20)
+    turns = parser.parse_args().turns
+    prepare_runtime()
+    for tied in (False, True):
+        compare(tied, turns)
+
+
+if __name__ == "__main__":
+    main()
