@@ -132,14 +132,14 @@ def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) 
             taken[work].append(time.perf_counter() - start)
     speeds = [BATCH * STEPS * TURN / median(taken[work]) for work in works]
     name = "one table" if tied else "two tables"
-    record(
-        f"recurrent training, {name}, against plain torch", *speeds, "tokens/s", "at least 1.0"
-    )
+    record(f"recurrent training, {name}, against plain torch", *speeds, "tokens/s", "at least 1.0")
 
 
 def main() -> None:
     """Measure both couplings."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--turns", type=int, default=20)
     turns = parser.parse_args().turns
     prepare_runtime()

@@ -158,3 +158,23 @@ def test_results_replace_their_name_and_say_whether_the_target_is_met(tmp_path: 
     assert results.met({**held[-1], "ratio": 19.9}) == "no"
     assert results.met({**held[0], "ratio": 0.6}) == "no"
     assert all(x["name"] in results.table(held) for x in held)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_recurrent_contenders_make_the_same_updates(tied: bool) -> None:
+    recurrent = script("recurrent.py")
+    ours, plain = recurrent.make(tied, vocabulary=40, width=8, words=20 * 101)
+    recurrent.check_equal_losses(ours, plain)
+    weights = {
+        "coupling.input_table": plain.embedding.weight,
+        "coupling.bias": plain.decoder.bias,
+        "body.layers.1.recurrent_map": plain.lstm.weight_hh_l1,
+    }
+    held = dict(ours.model.named_parameters())
+    for name, weight in weights.items():
+        torch.testing.assert_close(held[name], weight, rtol=1e-4, atol=1e-6)
+    with torch.no_grad():
+        plain.decoder.bias += 1.0 * torch.arange(40) / 40
+    with pytest.raises(SystemExit, match="different losses in update 1"):
+        ours.steps_done, ours.record["sum"] = 0, 0.0
+        recurrent.check_equal_losses(ours, plain)

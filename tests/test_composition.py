@@ -89,7 +89,7 @@ def test_every_coupling_composes_as_a_run(with_couplings: dict, option: str) -> 
         assert [x.kind for x in coupling.transform] == ["linear", "gelu", "layer_norm"]
 
 
-@pytest.mark.parametrize("option", options("body"))
+@pytest.mark.parametrize("option", [x for x in options("body") if x != "lstm"])
 def test_every_body_composes_at_every_size(option: str) -> None:
     for size in SIZES:
         choice = [f"size={size}", f"body@encoders.body={option}", "encoders.body.causal=false"]

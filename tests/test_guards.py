@@ -101,6 +101,8 @@ def overrides(group: str, option: str) -> list[str]:
     chosen = [f"{places[group]}={option}"]
     if option == "remedies_micro":  # the sweeps of other sizes name runs that it has not
         chosen.append("size=micro")
+    if group == "body" and option == "lstm":  # which reads a stream, as one family does
+        return ["body@recurrent.body=lstm"]
     if group == "body":
         encoders = parse(composed(tuple(chosen)))["encoders"]
         chosen += [f"~encoders.matched.{run}" for run in encoders["matched"]]
