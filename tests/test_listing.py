@@ -26,7 +26,8 @@ def test_every_file_is_listed(capsys) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     for kind, group in GROUPS.items():
-        names = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
+        folder = ROOT / "conf" / group
+        names = {str(path.relative_to(folder))[:-5] for path in folder.rglob("*.yaml")}
         assert names and {entry.name for entry in entries(kind)} == names
         assert f"{kind} (conf/{group}/)\n" in out
     assert (
@@ -153,7 +154,10 @@ def test_an_unknown_name_lists_near_ones(capsys) -> None:
     ):
         assert main(["show", name]) == 1
         said = capsys.readouterr().err
-        assert "found no coupling, study, corpus, label set, task, size or published model" in said
+        assert (
+            "found no coupling, body, study, corpus, label set, task, size or published model"
+            in said
+        )
         assert near in said and "To mend: see `tiebench list`" in said
     with pytest.raises(DataError, match=r"expected a name\. To mend"):
         find("x" * 3000)

@@ -15,6 +15,8 @@ from tiebench.paths import EVALUATED, EXTERNAL, IMPORTED
 from tiebench.settings import FamilySettings, Params, families
 from tiebench.sources.settings import LABELLED_TASKS, LocalSource
 
+PUBLISHED_BODY = "published/"
+"""Start of the options of conf/body/ that have a shape of their own."""
 RECOMPOSE = "edit conf/ and run `tiebench params`, or edit params.yaml"
 
 
@@ -25,6 +27,7 @@ def check(params: Params) -> Params:
         SettingsError: as `load_params`.
     """
     for name, family in families(params).items():
+        _check_body(name, family)
         _check_corpus(params, name, family.corpus)
         _check_baseline(name, family)
         _check_validations(params, name, family)
@@ -73,6 +76,17 @@ def check_folders(params: Params, root: Path = Path()) -> None:
                 mend=f"mkdir -p {EXTERNAL} && ln -s /path/to/{folder} {EXTERNAL / folder}, or "
                 f"{otherwise}",
             )
+
+
+def _check_body(name: str, family: FamilySettings) -> None:
+    """The shape of a published body is a run's: in a family the size would replace it."""
+    if family.body.option.startswith(PUBLISHED_BODY):
+        raise SettingsError(
+            f"{name}.body.option",
+            found=f"{family.body.option}, whose shape the size replaces",
+            expected="a body without a shape; a published one is chosen for a run",
+            mend=f"+body@{name}.runs.RUN.body={family.body.option}",
+        )
 
 
 def _check_imported(params: Params) -> None:

@@ -135,9 +135,10 @@ def _parser() -> argparse.ArgumentParser:
     accounting.set_defaults(run=_account)
 
     listing = commands.add_parser(
-        "list", help="list couplings, studies, corpora, label sets, tasks, sizes, published models"
+        "list",
+        help="list couplings, bodies, studies, corpora, label sets, tasks, sizes, published models",
     )
-    kinds = ("couplings", "studies", "corpora", "labels", "tasks", "sizes", "models")
+    kinds = ("couplings", "bodies", "studies", "corpora", "labels", "tasks", "sizes", "models")
     listing.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=", ".join(kinds))
     listing.set_defaults(run=_list)
 

@@ -14,6 +14,7 @@ from tiebench.errors import DataError
 CONF = Path("conf")
 GROUPS = {
     "couplings": "coupling",
+    "bodies": "body",
     "studies": "study",
     "corpora": "corpus",
     "labels": "labels",
@@ -72,7 +73,7 @@ def entries(kind: str) -> list[Entry]:
             mend="run the command in the folder of the repository",
         )
     held = []
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(folder.rglob("*.yaml")):
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -81,7 +82,8 @@ def entries(kind: str) -> list[Entry]:
                 path, found=found, expected="a file of settings", mend="restore it with git"
             ) from None
         source, settings = split_comment(text)
-        held.append(Entry(kind, group, path.stem, path, source, settings))
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        held.append(Entry(kind, group, name, path, source, settings))
     return held
 
 
@@ -117,7 +119,7 @@ def find(name: str) -> list[Entry]:
         DataError: none; the error names those that are near.
     """
     wanted = name.strip("/").removesuffix(".yaml").removeprefix(f"{CONF}/")
-    before, _, last = wanted.rpartition("/")
+    last = wanted.rpartition("/")[2]
     held = [
         entry
         for kind in KINDS
@@ -128,7 +130,7 @@ def find(name: str) -> list[Entry]:
         entry
         for entry in held
         if (entry.title and name.lower() == entry.title.lower())
-        or (last == entry.name and before in ("", entry.kind, entry.group))
+        or wanted in (f"{start}{entry.name}" for start in ("", f"{entry.kind}/", f"{entry.group}/"))
     ]
     if found:
         return found
@@ -136,7 +138,7 @@ def find(name: str) -> list[Entry]:
     elsewhere = "" if CONF.is_dir() else ", in the folder of the repository for the files of conf/"
     raise DataError(
         f"{name:.80}",
-        found="no coupling, study, corpus, label set, task, size or published model",
+        found="no coupling, body, study, corpus, label set, task, size or published model",
         expected=f"a name such as {', '.join(names)}" if names else "a name",
         mend=f"see `tiebench list`{elsewhere}",
     )
