@@ -39,7 +39,7 @@ from tiebench.settings import Params, families
 logger = logging.getLogger(__name__)
 
 ACCOUNTING = (
-    "parameter_savings", "savings_by_scale", "published_counts",
+    "parameter_savings", "savings_by_scale", "published_models",
     "rembert_parameters", "rembert_conventions",
 )  # fmt: skip
 

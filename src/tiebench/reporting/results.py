@@ -21,7 +21,7 @@ TABLES = (
     "runs", "parameters", "language_modeling", "learning_curves", "retrieval", "retrieval_sets",
     "retrieval_sentences", "corpus", "provenance", "summary", "language_modeling_summary",
     "retrieval_summary", "published", "published_curves", "parameter_savings",
-    "savings_by_scale", "published_counts", "rembert_parameters", "rembert_conventions",
+    "savings_by_scale", "published_models", "rembert_parameters", "rembert_conventions",
     "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
     "probing_weights_summary", "probing_sentences", "transfer", "transfer_summary",
     "transfer_sentences", "transfer_cells", "label_baselines", "label_sets", "flattened", "pairs",
