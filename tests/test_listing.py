@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tiebench.account.sources import near_names
-from tiebench.analysis.shapes import PUBLISHED_MODELS, published_models
+from tiebench.account.registry import PUBLISHED_MODELS, published_models
+from tiebench.account.words import near_names
 from tiebench.cli import main
 from tiebench.errors import DataError, SettingsError
 from tiebench.listing.catalogue import GROUPS, KINDS, entries, find, split_comment

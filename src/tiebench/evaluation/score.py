@@ -39,8 +39,9 @@ from tiebench.settings import Params, families
 logger = logging.getLogger(__name__)
 
 ACCOUNTING = (
-    "parameter_savings", "savings_by_scale", "published_counts",
-    "rembert_parameters", "rembert_conventions",
+    "parameter_savings", "savings_by_scale", "published_models",
+    "rembert_parameters", "rembert_conventions", "three_way_sharing", "embedding_shares",
+    "tutorial_pie", "vocabulary_by_width", "pipeline_parallel",
 )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiebench.account.sources import near_names
-from tiebench.analysis.shapes import PUBLISHED_MODELS, published_models, read_data
+from tiebench.account.registry import PUBLISHED_MODELS, PublishedModel, published_models
+from tiebench.account.words import near_names
 from tiebench.errors import DataError
 
 CONF = Path("conf")
@@ -38,6 +38,7 @@ class Entry:
         source: the comment that the file begins with, or where the shape is published.
         settings: as text, without that comment.
         title: of a published model, its name as it is written.
+        family: of a published model.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Entry:
     source: str
     settings: str
     title: str = ""
+    family: str = ""
 
     @property
     def first_sentence(self) -> str:
@@ -88,17 +90,29 @@ def entries(kind: str) -> list[Entry]:
 
 
 def _models() -> list[Entry]:
-    plain = read_data(PUBLISHED_MODELS)["models"]
-    held = []
-    for key, shape in published_models().items():
-        settings = "\n".join(f"{name}: {_plain(value)}" for name, value in plain[key].items())
-        entry = Entry(MODELS, MODELS, key, PUBLISHED_MODELS, shape.source, settings, shape.name)
-        held.append(entry)
-    return held
+    return [
+        Entry(
+            MODELS, MODELS, key, PUBLISHED_MODELS, model.source, _settings(model), model.name,
+            model.family,
+        )
+        for key, model in published_models().items()
+    ]  # fmt: skip
 
 
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _settings(model: PublishedModel) -> str:
+    """A model of the registry with what its family adds, as YAML."""
+    import yaml
+
+    values: dict[str, Any] = {"name": model.name, "family": model.family, "year": model.year}
+    values |= {"tied": model.tied, "config": model.config}
+    if model.printed:
+        values["printed"] = {printed.source: printed.figure for printed in model.printed}
+    values |= {
+        name: text
+        for name in ("nominal", "disagreement")
+        if (text := getattr(model, name)) is not None
+    }
+    return str(yaml.safe_dump(values, sort_keys=False, width=100)).strip()
 
 
 def split_comment(text: str) -> tuple[str, str]:

@@ -55,15 +55,20 @@ def at(
 
 
 def list_lines(kinds: Sequence[str]) -> Iterator[str]:
-    """Names by kind, each with the first sentence of its source."""
+    """Names by kind, and models by family, each with the first sentence of its source."""
     for number, kind in enumerate(kinds):
         held = entries(kind)
         if len(kinds) > 1:
             where = "published" if kind == MODELS else f"{CONF / GROUPS[kind]}/"
             yield ("\n" if number else "") + f"{kind} ({where})"
         length = max((len(entry.name) for entry in held), default=0)
+        family = ""
         for entry in held:
-            yield f"{entry.name:<{length}}  {entry.first_sentence}".rstrip()
+            if entry.family != family:
+                family = entry.family
+                yield f"{family}:"
+            indent = "  " if family else ""
+            yield f"{indent}{entry.name:<{length}}  {entry.first_sentence}".rstrip()
 
 
 def show_lines(entry: Entry, shape: At | None) -> Iterator[str]:
@@ -78,12 +83,11 @@ def show_lines(entry: Entry, shape: At | None) -> Iterator[str]:
     yield ""
     yield entry.settings
     if entry.kind == MODELS:
+        from tiebench.account.registry import as_model, published_models
         from tiebench.account.report import as_lines
-        from tiebench.account.sources import published
-        from tiebench.analysis.shapes import published_models
 
         yield ""
-        yield from as_lines(published(entry.name, published_models()[entry.name]))
+        yield from as_lines(as_model(published_models()[entry.name]))
     elif entry.group == "coupling":
         yield ""
         yield from _parameters(entry, shape)
