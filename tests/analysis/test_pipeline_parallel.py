@@ -2,7 +2,7 @@
 
 from tiebench.analysis.pipeline_parallel import Assumptions, pipeline_costs
 
-MODEL = {"matrix": 1_000, "width": 10, "tied_total": 5_000, "tied": True}
+MODEL = {"vocabulary": 100, "matrix": 1_000, "width": 10, "tied_total": 5_000, "tied": True}
 
 
 def costs(**changed) -> dict[tuple[int, int], dict]:

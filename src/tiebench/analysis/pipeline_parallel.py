@@ -63,6 +63,7 @@ def pipeline_costs(models: Mapping[str, Row], assumed: Assumptions) -> Iterator[
                 others = states + replicas
                 yield {
                     "model": name,
+                    "vocabulary": model["vocabulary"],
                     "tied_as_shipped": model["tied"],
                     "stages": stages,
                     "tokens": tokens,

@@ -18,11 +18,12 @@ def models_section(results: Results) -> Section:
         models(results),
         [
             Figure(
-                "vocabulary_by_width",
+                f"vocabulary_by_width_{place}",
                 "What one matrix in place of two saves, in percent of the untied total, at bodies "
                 "of fixed size. The width is that of the embedding, which need not be the body's.",
-                partial(scale_figures.vocabulary_by_width, results),
-            ),
+                partial(scale_figures.vocabulary_by_width, results, bodies),
+            )
+            for place, bodies in enumerate(_in_pairs(results), start=1)
         ],
         [
             disagreements_table(results),
@@ -31,6 +32,11 @@ def models_section(results: Results) -> Section:
             models_table(results),
         ],
     )
+
+
+def _in_pairs(results: Results) -> list[list[str]]:
+    bodies = list(dict.fromkeys(row["body"] for row in results["vocabulary_by_width"]))
+    return [bodies[start : start + 2] for start in range(0, len(bodies), 2)]
 
 
 def models(results: Results) -> list[str]:
@@ -209,7 +215,8 @@ def pipeline_section(results: Results) -> Section:
             Figure(
                 "pipeline_share",
                 "The all-reduce that keeps the two copies of a tied matrix equal, in percent of "
-                "the bytes that neighbouring stages send each other.",
+                "the bytes that neighbouring stages send each other: vocabulary / ((stages - 1) x "
+                f"tokens) times {_factor(results):g}, whatever the width.",
                 partial(scale_figures.pipeline_share, results),
             )
         ],
@@ -238,6 +245,12 @@ def pipeline(results: Results) -> list[str]:
         f"stages: {number(few['share_of_states_percent'], 2)}% of the states that stages send each "
         f"other ({_case(few)}) to {number(most['share_of_states_percent'], 1)}% ({_case(most)}).",
     ]
+
+
+def _factor(results: Results) -> float:
+    """What multiplies vocabulary / ((stages - 1) tokens): two all-reduced numbers over two sent."""
+    row = results["pipeline_parallel"][0]
+    return int(row["gradient_bytes"]) / int(row["activation_bytes"])
 
 
 def _case(row: Row) -> str:

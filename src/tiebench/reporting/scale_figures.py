@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tiebench.reporting.naming import number
@@ -40,6 +41,14 @@ def savings_by_scale(results: Results) -> Any:
             )  # fmt: skip
         axes.scatter([], [], s=20, marker=marker, color=colour, label=label)
         low = int(high) if math.isfinite(high) else 0
+    largest: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda row: float(row["saving_percent"])):
+        largest[math.floor(math.log10(int(row["tied_total"])))] = row
+    for row in largest.values():
+        axes.annotate(
+            row["model"], (float(row["tied_total"]), float(row["saving_percent"])), xytext=(5, 2),
+            textcoords="offset points", fontsize=7.5,
+        )  # fmt: skip
     printed = list(results.where("parameter_savings", place="table"))
     axes.scatter(
         [float(row["label"][:-1]) * SCALES[row["label"][-1]] for row in printed],
@@ -49,6 +58,7 @@ def savings_by_scale(results: Results) -> Any:
     axes.scatter([], [], s=20, facecolors="none", edgecolors=GREY, label="hollow: ships untied")
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
+    axes.set_xlim(right=axes.get_xlim()[1] * 3)
     axes.set_xlabel("parameters with one matrix")
     axes.set_ylabel("saved by tying\n(% of the untied total)")
     legend(figure, axes)
@@ -110,23 +120,19 @@ def printed_shares(results: Results) -> Any:
     return figure
 
 
-def vocabulary_by_width(results: Results) -> Any:
+def vocabulary_by_width(results: Results, bodies: Sequence[str]) -> Any:
     """Share saved by vocabulary and embedding width, one panel per body."""
-    from matplotlib.figure import Figure
-
     rows = results["vocabulary_by_width"]
-    bodies, vocabularies, widths = (
-        list(dict.fromkeys(int(row[key]) for row in rows))
-        for key in ("body", "vocabulary", "width")
+    vocabularies, widths = (
+        list(dict.fromkeys(int(row[key]) for row in rows)) for key in ("vocabulary", "width")
     )
-    figure = Figure(figsize=(2 * WIDTH, 2 * WIDTH * 0.8))
-    panels = figure.subplots(2, math.ceil(len(bodies) / 2), sharex=True, sharey=True).ravel()
-    held = {
-        (int(row["body"]), int(row["vocabulary"]), int(row["width"])): float(row["saving_percent"])
-        for row in rows
-    }
+    figure, panels = new_figure(WIDTH, 3.1 * len(bodies), len(bodies))
     for axes, body in zip(panels, bodies, strict=True):
-        grid = [[held[body, x, y] for x in vocabularies] for y in widths]
+        held = {
+            (int(row["vocabulary"]), int(row["width"])): float(row["saving_percent"])
+            for row in results.where("vocabulary_by_width", body=body)
+        }
+        grid = [[held[x, y] for x in vocabularies] for y in widths]
         axes.imshow(grid, origin="lower", aspect="auto", cmap="viridis", vmin=0, vmax=50)
         for row, line in enumerate(grid):
             for column, value in enumerate(line):
@@ -134,12 +140,12 @@ def vocabulary_by_width(results: Results) -> Any:
                     column, row, f"{value:.2g}" if value < 9.95 else f"{value:.0f}", ha="center",
                     va="center", fontsize=7.5, color="#ffffff" if value < 32 else "#000000",
                 )  # fmt: skip
-        axes.set_title(f"body of {body / 1e9:g}B parameters", fontsize=9.5)
+        axes.set_title(f"body of {int(body) / 1e9:g}B parameters", fontsize=9.5)
         axes.set_xticks(range(len(vocabularies)), [_thousands(x) for x in vocabularies])
         axes.set_yticks(range(len(widths)), [f"{x:,}" for x in widths])
+        axes.set_ylabel("width of the embedding")
         axes.grid(visible=False)
-    figure.supxlabel("vocabulary", fontsize=10)
-    figure.supylabel("width of the embedding", fontsize=10)
+    panels[-1].set_xlabel("vocabulary")
     return figure
 
 
@@ -152,6 +158,7 @@ def pipeline_share(results: Results) -> Any:
     rows = results["pipeline_parallel"]
     tokens = list(dict.fromkeys(row["tokens"] for row in rows))
     models = list(dict.fromkeys(row["model"] for row in rows))
+    vocabulary = {row["model"]: int(row["vocabulary"]) for row in rows}
     figure, axes = new_figure(WIDTH, 3.4)
     dashes = ("-", (0, (5, 2)), (0, (1, 1.2)))
     for colour, model in zip(COLOURS, models, strict=False):
@@ -162,7 +169,8 @@ def pipeline_share(results: Results) -> Any:
                 [float(row["share_of_states_percent"]) for row in held],
                 color=colour, linestyle=dash, marker="o", markersize=3,
             )  # fmt: skip
-        axes.plot([], [], color=colour, label=model)
+        label = f"vocabulary {vocabulary[model]:,}"
+        axes.plot([], [], color=colour, label=label)
     for dash, count in zip(dashes, tokens, strict=False):
         axes.plot([], [], color=GREY, linestyle=dash, label=f"{int(count):,} tokens a step")
     axes.set_xscale("log", base=2)

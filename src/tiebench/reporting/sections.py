@@ -21,6 +21,7 @@ from tiebench.reporting import (
     remedies,
     retrieval,
     runs,
+    scale,
     sweeps,
     transfer,
     views,
@@ -74,6 +75,8 @@ def sections(results: Results) -> Iterator[Section]:
     if results["word_forms"]:
         yield word_forms.section(results)
     yield accounts.savings_section(results)
+    yield scale.models_section(results)
+    yield scale.pipeline_section(results)
     yield accounts.rembert_section(results)
     for corpus in dict.fromkeys(row["corpus"] for row in results["corpus"]):
         yield corpora.section(results, corpus)
