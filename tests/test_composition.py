@@ -307,11 +307,10 @@ def with_published_bodies() -> dict[str, Any]:
         run = f"{family}.runs.{name}"
         chosen += [f"+coupling@{run}.coupling={coupling}", f"+body@{run}.body=published/{name}"]
         if family == "encoders" and not tied:
-            narrow, wide = shape.widths
-            chosen += [
-                f"{run}.coupling.input_width={narrow}",
-                f"{run}.coupling.output_width={wide}",
-            ]
+            for side, width in zip(("input", "output"), shape.widths, strict=True):
+                chosen.append(f"{run}.coupling.{side}_width={width}")
+        if name in ABLATION:  # positions as RemBERT's own
+            chosen.append(f"++{run}.body.embedding_width=input")
     values = composed("size=micro", *chosen)
     recorded = recompose(values, CONF)[1]
     assert sorted(recorded) == sorted(["size=micro", *(x for x in chosen if "@" in x)])
