@@ -11,6 +11,7 @@ from typing import Any
 from tiebench.analysis.counting import Counts, affine, count
 from tiebench.analysis.shapes import Shape, published_models, read_data
 from tiebench.analysis.tables import write_table
+from tiebench.analysis.vocabulary_scaling.tables import vocabulary_tables
 
 PUBLISHED_PARAMETERS = Path(__file__).with_name("published_parameters.yaml")
 
@@ -30,6 +31,7 @@ def account(folder: Path) -> None:
         "parameter_savings": parameter_savings(printed["tutorial"], models),
         "rembert_parameters": rembert_parameters(printed["rembert"], models),
         "rembert_conventions": rembert_conventions(printed["rembert"], models),
+        **vocabulary_tables(vocabulary_models(models)),
     }
     for name, rows in tables.items():
         write_table(folder / f"{name}.csv", list(rows[0]), rows)
@@ -52,6 +54,27 @@ def published_counts(models: Mapping[str, Shape]) -> list[Row]:
         }
         for shape in models.values()
     ]
+
+
+def vocabulary_models(models: Mapping[str, Shape]) -> list[Row]:
+    """Released models with what vocabulary scaling reads of them."""
+    rows = []
+    for shape in models.values():
+        if shape.group == "released":
+            counts = count(shape)
+            rows.append(
+                {
+                    "model": shape.name,
+                    "family": shape.architecture,
+                    "vocabulary": shape.vocabulary,
+                    "width": shape.width,
+                    "input_width": shape.widths[0],
+                    "output_width": shape.widths[1],
+                    "tied": shape.tied,
+                    "non_vocabulary": counts.pretraining - counts.input_table - counts.output_table,
+                }
+            )
+    return rows
 
 
 def savings_by_scale(models: Mapping[str, Shape]) -> list[Row]:

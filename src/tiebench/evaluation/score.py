@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 ACCOUNTING = (
     "parameter_savings", "savings_by_scale", "published_counts",
     "rembert_parameters", "rembert_conventions",
+    "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
+    "vocabulary_exponents",
 )  # fmt: skip
 
 
