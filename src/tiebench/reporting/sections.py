@@ -24,6 +24,7 @@ from tiebench.reporting import (
     sweeps,
     transfer,
     views,
+    vocabulary,
     word_forms,
 )
 from tiebench.reporting.naming import plain
@@ -75,6 +76,7 @@ def sections(results: Results) -> Iterator[Section]:
         yield word_forms.section(results)
     yield accounts.savings_section(results)
     yield accounts.rembert_section(results)
+    yield vocabulary.section(results)
     for corpus in dict.fromkeys(row["corpus"] for row in results["corpus"]):
         yield corpora.section(results, corpus)
     yield made(results)

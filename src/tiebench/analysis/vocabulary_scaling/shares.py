@@ -57,7 +57,7 @@ def law_shares(law: Law, printed_gamma: float, sizes: Sequence[Row]) -> Iterator
         Rows with SHARES. Exponents are against N_nv, and against the total: of the tied model for
         `share`, of the untied one for `saved`. `falls` is against the size before.
     """
-    beyond = [{"name": f"{n:.0e}", "non_vocabulary": n, "inside_fit": False} for n in BEYOND]
+    beyond = [{"name": f"{n / 1e12:g}T", "non_vocabulary": n, "inside_fit": False} for n in BEYOND]
     for approach, (matrix, limit) in curves(law, printed_gamma).items():
         before = None
         for size in (*sizes, *beyond):

@@ -90,7 +90,8 @@ def tying_rows(law: Law, sizes: list[Row]) -> Iterator[Row]:
                 "vocabulary_parameters": matrix,
                 "vocabulary": matrix / width,
                 "ratio": matrix / published,
-                "excess_loss": excess,
+                # less than a rounding error is none
+                "excess_loss": round(excess, 12),
                 "statement": reading.statement,
             }
         once = law.least_compute(n, width)
