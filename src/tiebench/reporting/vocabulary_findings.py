@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from tiebench.reporting import vocabulary_figures as figures
 from tiebench.reporting.accounts import TUTORIAL
@@ -91,10 +92,9 @@ def _refits(results: Results) -> list[Row]:
 
 
 def _apart(row: Row) -> str:
-    return (
-        f"{row['name'].split(',')[0]} by {approach_name(row)} ({row['printed_vocabulary']}K printed, "
-        f"{number(row['vocabulary'], 1, 1e-3)}K)"
-    )
+    name, printed_thousands = row["name"].split(",")[0], row["printed_vocabulary"]
+    found = number(row["vocabulary"], 1, 1e-3)
+    return f"{name} by {approach_name(row)} ({printed_thousands}K printed, {found}K)"
 
 
 def approach_name(row: Row) -> str:
@@ -152,18 +152,23 @@ def tying(results: Results) -> list[str]:
              for name, (low, high) in list(ranges.items())[1:]]  # fmt: skip
     low, high = _range(row["approaches_ratio"] for row in rows)
     loss = max(float(row["excess_loss"]) for row in rows)
-    return [
+    sentences = [
         "The law counts one matrix, N_v = V d. Its FLOPs hold for tied and untied models alike: "
-        "the head is one product, and looking up an input row is none. Its own models held "
-        f"two: their named totals less two matrices are the parameters printed for "
-        f"{held['2']} of {models_counted} models, less one matrix for {held['1']}.",
+        "the head is one product, and looking up an input row is none. The named totals of its "
+        f"own models less two matrices are the parameters printed for {held['2']} of "
+        f"{models_counted} models, less one matrix for {held['1']}.",
         "Optimal vocabulary by approach 3 at the same budget, times the published one: "
         f"{'; '.join(moved)}. The three approaches differ among themselves by {low} to {high} "
         "times at one size.",
-        "No tied model was in the fit, so that it cannot say which reading holds for one; using "
-        f"the published optimum under another reading costs at most {loss:.3f} nats by the "
-        "fitted loss.",
+        "Using the published optimum under another reading costs at most "
+        f"{loss:.3f} nats by the fitted loss.",
     ]
+    if held["2"] == models_counted > held["1"]:
+        sentences.append(
+            "By these totals all models of the fit held two matrices, of which it counts one: none "
+            "was tied, and the fit cannot say which reading holds for a tied model."
+        )
+    return sentences
 
 
 def _range(cells: Iterable[str]) -> tuple[str, str]:
@@ -182,8 +187,8 @@ def shares(results: Results) -> list[str]:
     for rows in laws:
         first, last = rows[0], rows[-1]
         parts.append(
-            f"{approach_name(first)} from {number(first['saved_percent'], 1)}% at {first['name']} to "
-            f"{number(last['saved_percent'], 1)}% at {last['name']}, "
+            f"{approach_name(first)} from {number(first['saved_percent'], 1)}% at "
+            f"{first['name']} to {number(last['saved_percent'], 1)}% at {last['name']}, "
             f"exponent {number(first['saved_exponent'], 3)} to "
             f"{number(last['saved_exponent'], 3)}, limit {number(last['limit_exponent'], 3)}"
         )
@@ -191,10 +196,22 @@ def shares(results: Results) -> list[str]:
     steps = [row for row in rows if row["falls"]]
     falls = sum(row["falls"] == "true" for row in steps)
     at_steps = "every step" if falls == len(steps) else f"{falls} of {len(steps)} steps"
+    grow = all(
+        float(a["vocabulary_parameters"]) < float(b["vocabulary_parameters"])
+        for held in laws
+        for a, b in pairwise(held)
+    )
+    flatter = all(float(row["saved_exponent"]) > float(row["limit_exponent"]) for row in rows)
     sentences.append(
-        f"Along the laws the share that tying saves falls at {at_steps} in size, while "
-        f"the parameters saved grow: {'; '.join(parts)}. Locally it is flatter than in the limit, "
-        "since the matrices themselves are part of the total."
+        f"Along the laws the share that tying saves falls at {at_steps} in size"
+        + (", while the parameters saved grow" if grow else "")
+        + f": {'; '.join(parts)}."
+        + (
+            " At every size the share falls more slowly than in the limit, since the matrices "
+            "themselves are part of the total."
+            if flatter
+            else ""
+        )
     )
     printed_rows = list(
         results.where("vocabulary_share", source="law", approach="derivative_printed")
