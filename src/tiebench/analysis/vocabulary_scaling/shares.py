@@ -66,16 +66,14 @@ def law_shares(law: Law, printed_gamma: float, sizes: Sequence[Row]) -> Iterator
             ends = [math.log(matrix(n * math.exp(step))) for step in (-STEP, STEP)]
             growth = (ends[1] - ends[0]) / (2 * STEP)
             ratio = held / n
-            row = {
+            row: Row = {
+                **dict.fromkeys(SHARES),
                 "source": "law",
                 "name": size["name"],
                 "approach": approach,
-                "decoder": None,
-                "tied": None,
                 **_shares(n, held),
                 "matrix_exponent": growth,
                 "limit_exponent": limit - 1,
-                "falls": None,
                 "inside_fit": size["inside_fit"],
             }
             for name, matrices in (("share", 1), ("saved", 2)):
@@ -87,7 +85,7 @@ def law_shares(law: Law, printed_gamma: float, sizes: Sequence[Row]) -> Iterator
             if before is not None:
                 row["falls"] = row["saved_percent"] < before
             before = row["saved_percent"]
-            yield row
+            yield {key: row[key] for key in SHARES}
 
 
 def model_shares(models: Sequence[Row]) -> Iterator[Row]:
@@ -99,18 +97,11 @@ def model_shares(models: Sequence[Row]) -> Iterator[Row]:
     for model in models:
         if model["tieable"]:
             yield {
+                **dict.fromkeys(SHARES),
                 "source": "models",
-                "name": model["name"],
-                "approach": None,
-                "decoder": model["decoder"],
-                "tied": model["tied"],
+                **{key: model[key] for key in ("name", "decoder", "tied", "inside_fit")},
                 **_shares(model["non_vocabulary"], model["matrix"]),
-                **dict.fromkeys(
-                    ("matrix_exponent", "share_exponent_non_vocabulary", "share_exponent",
-                     "saved_exponent_non_vocabulary", "saved_exponent", "limit_exponent", "falls"),
-                ),
-                "inside_fit": model["inside_fit"],
-            }  # fmt: skip
+            }
 
 
 def _shares(non_vocabulary: float, matrix: float) -> Row:
