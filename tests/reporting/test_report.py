@@ -117,7 +117,8 @@ def test_every_section_has_findings_and_figures_before_tables(report: Path) -> N
     assert [name for name, _ in parts] == [
         "encoders-language-modeling", "encoders-retrieval", "encoders-probing",
         "encoders-transfer", "encoders-views", "encoders-pairs", "encoders-against-loss",
-        "encoders-published", "encoders-parameters", "bigram", "savings", "rembert-parameters", "corpus-home", "made",
+        "encoders-published", "encoders-parameters", "bigram", "savings", "rembert-parameters",
+        "vocabulary-scaling", "corpus-home", "made",
     ]  # fmt: skip
     for name, body in parts:
         assert 'class="findings"' in body and "<table>" in body
@@ -135,6 +136,7 @@ def test_figures_are_plain_svg_without_dates(report: Path) -> None:
         "corpus_home", "encoders_loss_by_operations", "encoders_probing_upos",
         "encoders_probing_weights_upos", "encoders_transfer", "encoders_transfer_excess",
         "encoders_views_loss", "encoders_pairs", "encoders_against_loss_transfer",
+        "vocabulary_optimum", "vocabulary_ratio", "vocabulary_share", "vocabulary_tying",
     }  # fmt: skip
     for path in paths:
         text = path.read_text()

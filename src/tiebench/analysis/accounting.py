@@ -23,6 +23,7 @@ from tiebench.analysis.rembert_parameters import (
 )
 from tiebench.analysis.shapes import read_data
 from tiebench.analysis.tables import write_table
+from tiebench.analysis.vocabulary_scaling.tables import vocabulary_tables
 
 PUBLISHED_PARAMETERS = Path(__file__).with_name("published_parameters.yaml")
 
@@ -46,6 +47,7 @@ def account(folder: Path) -> None:
         "parameter_savings": parameter_savings(held["tutorial"], models),
         "rembert_parameters": rembert_parameters(printed),
         "rembert_conventions": rembert_conventions(printed),
+        **vocabulary_tables(rows),
     }
     for name, rows in tables.items():
         write_table(folder / f"{name}.csv", list(rows[0]), rows)

@@ -42,6 +42,8 @@ ACCOUNTING = (
     "parameter_savings", "savings_by_scale", "published_models",
     "rembert_parameters", "rembert_conventions", "three_way_sharing", "embedding_shares",
     "tutorial_pie", "vocabulary_by_width", "pipeline_parallel",
+    "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
+    "vocabulary_exponents",
 )  # fmt: skip
 
 

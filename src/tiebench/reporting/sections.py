@@ -25,6 +25,7 @@ from tiebench.reporting import (
     sweeps,
     transfer,
     views,
+    vocabulary,
     word_forms,
 )
 from tiebench.reporting.naming import plain
@@ -78,6 +79,7 @@ def sections(results: Results) -> Iterator[Section]:
     yield scale.models_section(results)
     yield scale.pipeline_section(results)
     yield accounts.rembert_section(results)
+    yield vocabulary.section(results)
     for corpus in dict.fromkeys(row["corpus"] for row in results["corpus"]):
         yield corpora.section(results, corpus)
     yield made(results)
