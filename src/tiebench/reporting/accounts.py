@@ -22,7 +22,7 @@ def savings_section(results: Results) -> Section:
             Figure(
                 "savings_by_scale",
                 "One matrix as a share of the total with two tables, from the published shapes; "
-                f"crosses: as printed in {TUTORIAL}.",
+                f"named are the models of {TUTORIAL}; crosses: as printed there.",
                 partial(bars.savings_by_scale, results),
             )
         ],
@@ -43,8 +43,8 @@ def savings(results: Results) -> list[str]:
         f"{joined(parts)}; in its worked example of {example['label']}: "
         f"{example['wrong'].replace(' ', ', ')}.",
         f"For {joined(hypothetical)} nothing is saved in fact: the model ships two tables.",
-        f"The share saved ranges from {number(rows[0]['saving_percent'], 1)}% of the untied total "
-        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 1)}% ({rows[-1]['model']}); "
+        f"The share saved ranges from {number(rows[0]['saving_percent'], 2)}% of the untied total "
+        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 2)}% ({rows[-1]['model']}); "
         "the models differ in vocabulary as well as in size.",
     ]
 
@@ -78,7 +78,7 @@ def scale_table(results: Results) -> Table:
             row["model"],
             whole(row["vocabulary"]),
             whole(row["width"]),
-            row["layers"],
+            row["layers"].replace("+", " + "),
             "yes" if row["ties_as_shipped"] == "true" else "no",
             number(row["shipped_total"], 1, 1e-6),
             number(row["matrix"], 1, 1e-6),
@@ -89,7 +89,8 @@ def scale_table(results: Results) -> Table:
     ]
     header = ["model", "vocabulary", "width", "layers", "ties", "total (M)", "matrix (M)",
               "matrix (% of tied total)", "saved (% of untied total)"]  # fmt: skip
-    return Table("savings_by_scale", "What one table instead of two saves.", header, rows)
+    caption = "What one table instead of two saves, in released models."
+    return Table("savings_by_scale", caption, header, rows, long=True)
 
 
 def rembert_section(results: Results) -> Section:

@@ -78,6 +78,7 @@ def parameters_of_runs(results: Results, family: str) -> Any:
 def savings_by_scale(results: Results) -> Any:
     """What tying saves against model size, and the tutorial's printed shares."""
     figure, axes = new_figure(WIDTH, 3.4)
+    named = {row["model"] for row in results["parameter_savings"]}
     for ties, face, label in (
         ("true", COLOURS[0], "ties as shipped"),
         ("false", "none", "ships two tables"),
@@ -85,9 +86,12 @@ def savings_by_scale(results: Results) -> Any:
         rows = list(results.where("savings_by_scale", ties_as_shipped=ties))
         x = [float(row["tied_total"]) for row in rows]
         y = [float(row["saving_percent"]) for row in rows]
-        axes.scatter(x, y, s=28, facecolors=face, edgecolors=COLOURS[0], label=label, zorder=3)
+        axes.scatter(x, y, s=18, facecolors=face, edgecolors=COLOURS[0], label=label, zorder=3)
         for row, *at in zip(rows, x, y, strict=True):
-            axes.annotate(row["model"], at, xytext=(5, 3), textcoords="offset points", fontsize=8)
+            if row["model"] in named:
+                axes.annotate(
+                    row["model"], at, xytext=(5, 3), textcoords="offset points", fontsize=8
+                )
     scale = {"M": 1e6, "B": 1e9}
     printed = list(results.where("parameter_savings", place="table"))
     axes.scatter(
