@@ -30,9 +30,8 @@ def test_every_file_is_listed(capsys) -> None:
         names = {str(path.relative_to(folder))[:-5] for path in folder.rglob("*.yaml")}
         assert names and {entry.name for entry in entries(kind)} == names
         assert f"{kind} (conf/{group}/)\n" in out
-    assert (
-        "models (published)\ngpt2_small             Radford et al. 2019, table 2; checkpoint" in out
-    )
+    said = "models (published)\nGPT-2:\n  gpt2_small       Radford et al. 2019, table 2; checkpoint"
+    assert said in out
     assert {entry.name for entry in entries("models")} == set(published_models())
 
 
@@ -40,7 +39,11 @@ def test_every_file_is_listed(capsys) -> None:
 def test_every_entry_has_a_source_and_settings(kind, capsys) -> None:
     assert main(["list", kind]) == 0
     lines = capsys.readouterr().out.splitlines()
-    held, models = entries(kind), yaml.safe_load(PUBLISHED_MODELS.read_text())["models"]
+    held, models = entries(kind), published_models()
+    if kind == "models":
+        families = [line for line in lines if not line.startswith("  ")]
+        assert families == [f"{name}:" for name in yaml.safe_load(PUBLISHED_MODELS.read_text())]
+        lines = [line for line in lines if line.startswith("  ")]
     assert [line.split()[0] for line in lines] == [entry.name for entry in held]
     for entry in held:
         assert entry.source and entry.settings and not entry.settings.startswith("#")
@@ -49,7 +52,10 @@ def test_every_entry_has_a_source_and_settings(kind, capsys) -> None:
         if kind != "models":
             assert plain == yaml.safe_load(entry.file.read_text())
         else:
-            assert plain == models[entry.name]
+            model = models[entry.name]
+            assert (plain["config"], plain["tied"]) == (model.config, model.tied)
+            assert (plain["name"], plain["family"]) == (model.name, model.family)
+            assert list(plain.get("printed", {}).values()) == [x.figure for x in model.printed]
     assert find(f"{held[-1].group}/{held[-1].name}") == held[-1:]
 
 
@@ -115,8 +121,8 @@ def test_a_published_model_is_shown(capsys) -> None:
     assert find("LLaMA-1/2 7B") == find("llama_7b")
     out = capsys.readouterr().out
     assert out.startswith("model   gpt2_xl\nsource  Radford et al. 2019, table 2;")
-    assert "file    src/tiebench/analysis/published_models.yaml\n" in out
-    assert "\nheads: 25\n" in out and "\ntied: true\n" in out
+    assert "file    src/tiebench/account/published_models.yaml\n" in out
+    assert "\n  n_head: 25\n" in out and "\ntied: true\n" in out
     assert "input embedding      80,411,200     5.2%       4.9%" in out
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tiebench.analysis.accounting import vocabulary_models
-from tiebench.analysis.shapes import published_models
+from tiebench.account.registry import published_models
+from tiebench.analysis.published_totals import published_models_rows
 from tiebench.analysis.vocabulary_scaling import tables
 from tiebench.analysis.vocabulary_scaling.law import Law, published, released_law
 from tiebench.analysis.vocabulary_scaling.shares import law_shares, power
@@ -193,7 +193,7 @@ def test_models_beside_the_optimum(held: Tables) -> None:
 
 
 def test_only_names_of_other_objectives_are_no_decoders() -> None:
-    rows = vocabulary_tables(vocabulary_models(published_models()))["vocabulary_share"]
+    rows = vocabulary_tables(published_models_rows(published_models()))["vocabulary_share"]
     others = {row["name"] for row in rows if row["decoder"] is False}
     assert {"BERT-base", "mBERT cased"} & others or "BERT base" in others
     assert not any(name.startswith(("GPT", "Llama", "LLaMA")) for name in others)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tiebench.analysis.accounting import vocabulary_models
-from tiebench.analysis.shapes import published_models
+from tiebench.account.registry import published_models
+from tiebench.analysis.published_totals import published_models_rows
 from tiebench.analysis.tables import read_table, write_table
 from tiebench.analysis.vocabulary_scaling.tables import vocabulary_tables
 from tiebench.reporting import vocabulary, vocabulary_figures
@@ -22,7 +22,7 @@ replaced: Callable[..., Results] = CHANGED["replaced"]
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("vocabulary")
     tables: dict[str, list[Row]] = {}
-    for name, rows in vocabulary_tables(vocabulary_models(published_models())).items():
+    for name, rows in vocabulary_tables(published_models_rows(published_models())).items():
         path = folder / f"{name}.csv"
         write_table(path, list(rows[0]), rows)
         tables[name] = read_table(path, mend="")

@@ -12,6 +12,7 @@ from tiebench.account.families import DEFAULTS, READERS
 from tiebench.account.model import Model
 from tiebench.account.reader import Reader
 from tiebench.analysis.shapes import Shape, read_data
+from tiebench.errors import SettingsError
 from tiebench.schema import Settings, validate
 
 PUBLISHED_MODELS = Path(__file__).with_name("published_models.yaml")
@@ -52,7 +53,7 @@ class Family(Settings):
 
     source: str | None = None
     """Where the shapes are published: paper and table, or configurations."""
-    year: int | None = None
+    year: int
     config: dict[str, int | bool | str | None] = {}
     models: dict[str, Entry]
 
@@ -106,7 +107,7 @@ def published_models() -> dict[str, PublishedModel]:
     """The registry, in the file's order.
 
     Raises:
-        SettingsError: an entry with an unknown key or a wrong type.
+        SettingsError: an entry with an unknown key or a wrong type, or a tie of two widths.
         DataError: a config that is none of its model_type.
     """
     models = {}
@@ -120,11 +121,18 @@ def published_models() -> dict[str, PublishedModel]:
 def _published(key: str, entry: Entry, name: str, family: Family) -> PublishedModel:
     reader = Reader({**family.config, **entry.config}, f"{PUBLISHED_MODELS.name}: {key}")
     shape = READERS[reader.text("model_type")](reader)
+    if entry.tied and not shape.tieable:
+        raise SettingsError(
+            f"{PUBLISHED_MODELS.name}: {key}.tied",
+            found="true",
+            expected=f"false, with embeddings of widths {shape.widths[0]} and {shape.widths[1]}",
+            mend="correct it in the file, or restore it with git",
+        )
     return PublishedModel(
         key=key,
         name=entry.name,
         family=name,
-        year=entry.year or family.year or reader.size("year"),
+        year=entry.year or family.year,
         source="; ".join(filter(None, (family.source, entry.source))),
         config=dict(reader.values),
         shape=shape,

@@ -77,7 +77,8 @@ def _totals(model: Model) -> Table:
         rows.append(["tied", f"none: widths {narrow:,} and {wide:,}", NONE])
     rows.append(["untied: two matrices", f"{model.untied_total:,}", kept])
     if model.tied is not False and model.tied_total is not None:
-        rows.append(["tied, but the matrix counted at each use", f"{model.by_use_total:,}", kept])
+        times = "twice" if len(model.shape.stacks) == 1 else "three times"
+        rows.append([f"tied, but the matrix counted {times}", f"{model.by_use_total:,}", kept])
     below = ["at fine-tuning output embedding and head are gone; a tied matrix stays as the input"]
     return Table("totals", ["total", "pretraining", "fine-tuning"], rows, below)
 

@@ -168,6 +168,6 @@ def own_shape(coupling: CouplingSettings, body: BodySettings, vocabulary: int) -
 
 def read_data(path: Path) -> Any:
     """The plain values of a YAML file of this package."""
-    from omegaconf import OmegaConf
+    import yaml
 
-    return OmegaConf.to_container(OmegaConf.load(path))
+    return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -112,7 +112,8 @@ def _settings(model: PublishedModel) -> str:
         for name in ("nominal", "disagreement")
         if (text := getattr(model, name)) is not None
     }
-    return str(yaml.safe_dump(values, sort_keys=False, width=100)).strip()
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(values, Dumper=dumper, sort_keys=False, width=100)).strip()
 
 
 def split_comment(text: str) -> tuple[str, str]:

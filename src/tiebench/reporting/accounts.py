@@ -51,8 +51,8 @@ def savings(results: Results) -> list[str]:
         f"Its pie of a model of 7B has two slices of {pie['printed_millions']}M for the "
         f"vocabulary where {pie['model']} has two of {number(pie['counted_millions'], 0)}M.",
         f"For {joined(hypothetical)} nothing is saved in fact: the model ships two tables.",
-        f"The share saved ranges from {number(rows[0]['saving_percent'], 1)}% of the untied total "
-        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 1)}% ({rows[-1]['model']}); "
+        f"The share saved ranges from {number(rows[0]['saving_percent'], 2)}% of the untied total "
+        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 2)}% ({rows[-1]['model']}); "
         "the models differ in vocabulary as well as in size.",
     ]
 
@@ -86,7 +86,7 @@ def scale_table(results: Results) -> Table:
             row["model"],
             whole(row["vocabulary"]),
             whole(row["width"]),
-            row["layers"],
+            row["layers"].replace("+", " + "),
             "yes" if row["ties_as_shipped"] == "true" else "no",
             number(row["shipped_total"], 1, 1e-6),
             number(row["matrix"], 1, 1e-6),
