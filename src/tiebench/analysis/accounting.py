@@ -8,13 +8,13 @@ from typing import Any
 
 from tiebench.account.registry import PublishedModel, as_model, published_models
 from tiebench.analysis.embedding_shares import (
-    agrees,
     printed_pie,
     printed_shares,
     three_way_sharing,
     vocabulary_by_width,
 )
 from tiebench.analysis.pipeline_parallel import Assumptions, pipeline_costs
+from tiebench.analysis.printed import agrees
 from tiebench.analysis.published_totals import published_models_rows
 from tiebench.analysis.rembert_parameters import (
     printed_counts,

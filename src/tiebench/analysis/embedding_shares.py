@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tiebench.analysis.printed import agrees
+
 Row = dict[str, Any]
 
 BODIES = (100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000)
 """Parameters outside the vocabulary matrices, of the grid."""
 VOCABULARIES = tuple(2**power for power in range(12, 19))
 WIDTHS = tuple(2**power for power in range(7, 15))
-
-
-def agrees(printed: float, true: float) -> bool:
-    """Whether `true`, rounded to the digits of `printed`, is `printed`."""
-    digits = len(str(printed).partition(".")[2]) if isinstance(printed, float) else 0
-    return round(true, digits) == printed
 
 
 def printed_shares(printed: Iterable[Row], models: Mapping[str, Row]) -> Iterator[Row]:

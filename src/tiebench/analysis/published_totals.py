@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
 from tiebench.account.model import ADAM
 from tiebench.account.registry import PublishedModel, as_model
+from tiebench.analysis.printed import agrees
 
 Row = dict[str, Any]
 
@@ -57,22 +57,15 @@ def _row(published: PublishedModel) -> Row:
         "head_flops_per_token": model.head_flops,
         "adam_bytes": None if matrix is None else ADAM["moments"] * matrix,
         "printed": "; ".join(figures),
-        "agrees": all(agrees(figure, shipped) for figure in figures) if figures else None,
+        "agrees": all(agrees(figure[:-1], shipped, UNITS[figure[-1]]) for figure in figures)
+        if figures
+        else None,
         "reason": published.disagreement,
     }
 
 
-def agrees(printed: str, total: int) -> bool:
-    """Whether a total rounds to a printed one, such as 125M or 1.5B.
-
-    Zeros at the end of a whole number are no digits of it: 110M stands for 105M up to 115M.
-    """
-    number, unit = Decimal(printed[:-1]), UNITS[printed[-1]]
-    exponent = number.normalize().as_tuple().exponent if "." not in printed else None
-    last = exponent if isinstance(exponent, int) else number.as_tuple().exponent
-    assert isinstance(last, int), "the registry holds numbers alone"
-    half = Decimal(unit).scaleb(last) / 2
-    return -half <= total - number * unit < half
+def _agree(figures: Iterable[str], total: int) -> bool:
+    return all(agrees(figure[:-1], total, UNITS[figure[-1]]) for figure in figures)
 
 
 def disagreements(rows: Iterable[Row]) -> list[Row]:
