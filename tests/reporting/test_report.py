@@ -117,7 +117,8 @@ def test_every_section_has_findings_and_figures_before_tables(report: Path) -> N
     assert [name for name, _ in parts] == [
         "encoders-language-modeling", "encoders-retrieval", "encoders-probing",
         "encoders-transfer", "encoders-views", "encoders-pairs", "encoders-against-loss",
-        "encoders-published", "encoders-parameters", "bigram", "savings", "rembert-parameters",
+        "encoders-published", "encoders-parameters", "bigram", "savings", "published-models",
+            "pipeline-parallel", "rembert-parameters",
         "vocabulary-scaling", "corpus-home", "made",
     ]  # fmt: skip
     for name, body in parts:

@@ -133,7 +133,8 @@ def vocabulary_by_width(results: Results, bodies: Sequence[str]) -> Any:
             for row in results.where("vocabulary_by_width", body=body)
         }
         grid = [[held[x, y] for x in vocabularies] for y in widths]
-        axes.imshow(grid, origin="lower", aspect="auto", cmap="viridis", vmin=0, vmax=50)
+        places = range(len(vocabularies)), range(len(widths))
+        axes.pcolormesh(*places, grid, shading="nearest", cmap="viridis", vmin=0, vmax=50)
         for row, line in enumerate(grid):
             for column, value in enumerate(line):
                 axes.text(
