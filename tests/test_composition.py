@@ -12,13 +12,13 @@ import yaml
 from tests.conftest import ROOT
 from tiebench import composition
 from tiebench.account.registry import published_models
-from tiebench.analysis.accounting import PUBLISHED_PARAMETERS
 from tiebench.analysis.counting import count, coupled_counts
 from tiebench.analysis.rembert_parameters import printed_counts
 from tiebench.analysis.shapes import Shape, read_data
 from tiebench.checks import check
 from tiebench.composition import Change, changes, compose, flatten, guard, parse, recompose
 from tiebench.errors import SettingsError
+from tiebench.published.figures import PUBLISHED_PARAMETERS
 from tiebench.schema import validate
 from tiebench.settings import Params
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from tiebench.account.registry import published_models
-from tiebench.analysis.accounting import PUBLISHED_PARAMETERS, account
+from tiebench.analysis.accounting import account
 from tiebench.analysis.rembert_parameters import printed_counts
 from tiebench.analysis.shapes import read_data
 from tiebench.analysis.tables import read_table
+from tiebench.published.figures import PUBLISHED_PARAMETERS
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from tests.built import built
 from tests.couplings import COUPLINGS as COUPLING_FILES
 from tests.couplings import composed_coupling
 from tiebench.account.registry import as_model, published_models
-from tiebench.analysis.accounting import PUBLISHED_PARAMETERS
 from tiebench.analysis.counting import count, coupled_counts, matching_feedforward_width
 from tiebench.analysis.rembert_parameters import printed_counts
 from tiebench.analysis.shapes import Shape, read_data
 from tiebench.errors import SettingsError
 from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.published.figures import PUBLISHED_PARAMETERS
 from tiebench.schema import validate
 
 VOCABULARY = 331

@@ -24,8 +24,7 @@ from tiebench.analysis.rembert_parameters import (
 from tiebench.analysis.shapes import read_data
 from tiebench.analysis.tables import write_table
 from tiebench.analysis.vocabulary_scaling.tables import vocabulary_tables
-
-PUBLISHED_PARAMETERS = Path(__file__).with_name("published_parameters.yaml")
+from tiebench.published.figures import PUBLISHED_PARAMETERS
 
 Row = dict[str, Any]
 
