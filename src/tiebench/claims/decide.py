@@ -25,6 +25,10 @@ HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 DIFFERENT, EQUIVALENT, UNDECIDED = "different", "equivalent", "undecided"
 TELLING = 3
 """How many cells name a row at most."""
+UNTOLD = ("verdict", "reason", "statement", "place", "seeds", "agrees")
+"""Columns that name no row."""
+POINTS = 100.0
+"""The table of published differences has ours as shares, and theirs in points."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Decision:
         measured: the value with its interval, in words.
         detectable: the smallest difference that would be found, where that is known.
         reason: why nothing is decided, or what the state rests on; may be empty.
-        spread: half the interval as a share of the effect; infinite without an interval.
+        spread: half the interval as a share of the effect, or of the margin of what is alike;
+            infinite without an interval.
     """
 
     state: str
@@ -105,11 +110,22 @@ def _interval(measurement: Interval, evidence: Evidence) -> Decision:
     if isinstance(reference, str):
         columns.append(reference)
     rows = evidence.select(measurement.table, measurement.where, columns)
-    return _together(rows, [_interval_of(row, measurement) for row in rows], measurement)
+    if isinstance(reference, Operand):
+        cells = {float(cell) for _, cell in _operand(reference, measurement, evidence)}
+        if len(cells) > 1:
+            raise DataError(
+                f"table {reference.table or measurement.table}",
+                found=f"{len(cells)} numbers in {reference.column}",
+                expected="one to measure from",
+                mend="give the reference a narrower `where`",
+            )
+        reference = cells.pop()
+    decisions = [_interval_of(row, measurement, reference) for row in rows]
+    return _together(rows, decisions, measurement)
 
 
-def _interval_of(row: Row, measurement: Interval) -> Decision:
-    table, reference = measurement.table, measurement.reference
+def _interval_of(row: Row, measurement: Interval, reference: float | str) -> Decision:
+    table = measurement.table
     value = number_of(row, measurement.value, table)
     at = number_of(row, reference, table) if isinstance(reference, str) else reference
     varies = bool(row[measurement.low])
@@ -118,10 +134,10 @@ def _interval_of(row: Row, measurement: Interval) -> Decision:
     )
     seeds = int(row["seeds"]) if row.get("seeds") else None
     measured = _with_interval(value, low, high, measurement.unit, varies)
-    if at or isinstance(reference, str):
+    if at:
         measured += f" beside {_short(at)}"
     detectable = _optional(row, "detectable", table)
-    spread = _spread(value - at, low, high)
+    spread = _spread(measurement.margin or value - at, low, high)
     if seeds is not None and seeds < MINIMUM_SEEDS:
         reason = f"fewer than {MINIMUM_SEEDS} seeds"
         return Decision(INCONCLUSIVE, measured, detectable, reason, spread)
@@ -148,7 +164,7 @@ def _interval_of(row: Row, measurement: Interval) -> Decision:
 
 
 def _judged(measurement: Judged, evidence: Evidence) -> Decision:
-    columns = (measurement.value, "low", "high", "verdict")
+    columns = (measurement.value, measurement.low, measurement.high, "verdict")
     rows = evidence.select(measurement.table, measurement.where, columns)
     return _together(rows, [_judged_of(row, measurement) for row in rows], measurement)
 
@@ -157,8 +173,10 @@ def _judged_of(row: Row, measurement: Judged) -> Decision:
     """Every verdict but equivalent and undecided says that two things differ."""
     table = measurement.table
     value = number_of(row, measurement.value, table)
-    varies = bool(row["low"])
-    low, high = (number_of(row, x, table) if varies else value for x in ("low", "high"))
+    varies = bool(row[measurement.low])
+    low, high = (
+        number_of(row, x, table) if varies else value for x in (measurement.low, measurement.high)
+    )
     measured = _with_interval(value, low, high, measurement.unit, varies)
     detectable = _optional(row, "detectable", table)
     spread = _spread(value, low, high)
@@ -189,16 +207,18 @@ def _published(measurement: Published, evidence: Evidence) -> Decision:
 def _published_of(row: Row, measurement: Published) -> Decision:
     table = measurement.table
     value, low, high = (
-        number_of(row, column, table) if row[column] else math.nan
+        POINTS * number_of(row, column, table) if row[column] else math.nan
         for column in ("difference", "low", "high")
     )
     varies = math.isfinite(low)
-    measured = _with_interval(value, low, high, measurement.unit, varies)
-    measured += f"; published {float(row['published_difference']):+g} points"
+    measured = _with_interval(value, low, high, "points", varies)
+    measured += f"; published {float(row['published_difference']):+g}"
+    detectable = _optional(row, "detectable", table)
     states = {"agrees": HOLDS, "disagrees at this scale": FAILS}
     state = states.get(row["verdict"], INCONCLUSIVE)
     spread = _spread(value, low, high) if varies else math.inf
-    return Decision(state, measured, _optional(row, "detectable", table), row["reason"], spread)
+    found = None if detectable is None else POINTS * detectable
+    return Decision(state, measured, found, row["reason"], spread)
 
 
 def _rows(measurement: Rows, evidence: Evidence) -> Decision:
@@ -208,6 +228,7 @@ def _rows(measurement: Rows, evidence: Evidence) -> Decision:
     met = [row for row in rows if _meets(row, measurement)]
     enough = {
         "all": len(met) == len(rows),
+        "nearly all": 10 * len(met) >= 9 * len(rows),
         "most": 2 * len(met) > len(rows),
         "none": not met,
     }
@@ -215,8 +236,8 @@ def _rows(measurement: Rows, evidence: Evidence) -> Decision:
     state = HOLDS if (len(met) >= kind if isinstance(kind, int) else enough[kind]) else FAILS
     measured = f"{len(met)} of {len(rows)} rows: {measurement.column} {_condition(measurement)}"
     if len(rows) == 1:
-        unit = f" {measurement.unit}" if measurement.unit else ""
-        measured = f"{measurement.column}: {_cell(rows[0][measurement.column])}{unit}"
+        cell = _cell(rows[0][measurement.column])
+        measured = f"{measurement.column}: {_in_unit(cell, measurement.unit)}"
     others = [row for row in rows if row not in met]
     odd = {"none": met, "all": others}.get(str(kind), [])
     names = "; ".join(filter(None, _names(odd, rows)[:4]))
@@ -243,11 +264,11 @@ def _condition(measurement: Rows) -> str:
 
 
 def _compare(measurement: Compare, evidence: Evidence) -> Decision:
-    first = _operand(measurement.first, measurement, evidence)
+    first = _operand(measurement.first, measurement, evidence, measurement.by)
     if not isinstance(measurement.second, Operand):
         pairs = [(row, text, str(measurement.second)) for row, text in first]
         return _compared(pairs, measurement)
-    second = _operand(measurement.second, measurement, evidence)
+    second = _operand(measurement.second, measurement, evidence, measurement.by)
     if measurement.by:
         keyed = {tuple(row[x] for x in measurement.by): text for row, text in second}
         matched = [(row, text, tuple(row[x] for x in measurement.by)) for row, text in first]
@@ -268,11 +289,13 @@ def _compare(measurement: Compare, evidence: Evidence) -> Decision:
     return _compared(pairs, measurement)
 
 
-def _operand(side: Operand, measurement: Compare, evidence: Evidence) -> list[tuple[Row, str]]:
+def _operand(
+    side: Operand, measurement: Selection, evidence: Evidence, by: Sequence[str] = ()
+) -> list[tuple[Row, str]]:
     """Rows and the cells to compare, scaled."""
     table = side.table or measurement.table
     where = side.where if side.table else measurement.where | side.where
-    columns = (side.column, *measurement.by)
+    columns = (side.column, *by)
     held = []
     for row in evidence.select(table, where, columns):
         if not row[side.column]:
@@ -295,10 +318,9 @@ def _compared(pairs: Sequence[tuple[Row, str, str]], measurement: Compare) -> De
             held = abs(value - at) <= measurement.margin * abs(at)
         else:
             held = value > at if measurement.direction == "above" else value < at
-        unit = f" {measurement.unit}" if measurement.unit else ""
         shown = other if measurement.factor == 1 else f"{measurement.factor:g} × {_cell(other)}"
         beside = "printed" if measurement.direction == "equal" else "beside"
-        text = f"{_short(value)}{unit}, {beside} {_cell(shown)}"
+        text = f"{_in_unit(_short(value), measurement.unit)}, {beside} {_cell(shown)}"
         decisions.append(Decision(HOLDS if held else FAILS, text, spread=abs(value - at)))
     return _together([row for row, _, _ in pairs], decisions, measurement)
 
@@ -335,17 +357,32 @@ def _together(rows: list[Row], decisions: list[Decision], measurement: Selection
 
 
 def _names(chosen: Iterable[Row], rows: list[Row]) -> list[str]:
-    """Rows by the words in which they differ from each other."""
-    telling = [
-        column
-        for column in rows[0]
-        if column not in ("verdict", "reason", "statement")
-        and len({row[column] for row in rows}) > 1
-        and not all(_numeric(row[column]) for row in rows)
+    """Rows by the cells that tell them apart: words first, then whole numbers."""
+    kinds: dict[bool, list[str]] = {True: [], False: []}
+    for column in rows[0]:
+        cells = {row[column] for row in rows}
+        words = not all(map(_numeric, cells))
+        if len(cells) > 1 and column not in UNTOLD and (words or all(map(_whole, cells))):
+            kinds[words].append(column)
+    telling: list[str] = []
+    apart = 1
+    for column in kinds[True] + kinds[False]:
+        found = len({tuple(row[x] for x in (*telling, column)) for row in rows})
+        if found > apart and len(telling) < TELLING:
+            telling.append(column)
+            apart = found
+    return [
+        ", ".join(_named(x, row[x]) for x in telling if row[x]) for row in chosen
     ]
-    if not telling:
-        telling = [column for column in rows[0] if len({row[column] for row in rows}) > 1]
-    return [", ".join(filter(None, (row[x] for x in telling[:TELLING]))) for row in chosen]
+
+
+def _named(column: str, cell: str) -> str:
+    """A cell, with its column where it is a number."""
+    return f"{column} {cell}" if _numeric(cell) else cell
+
+
+def _whole(cell: str) -> bool:
+    return cell.lstrip("-").isdecimal()
 
 
 def _numeric(cell: str) -> bool:
@@ -367,8 +404,12 @@ def _spread(effect: float, low: float, high: float) -> float:
 def _with_interval(value: float, low: float, high: float, unit: str, varies: bool) -> str:
     if math.isnan(value):
         return "no value"
-    text = _short(value) + (f" {unit}" if unit else "")
+    text = _in_unit(_short(value), unit)
     return f"{text} ({_short(low)} to {_short(high)})" if varies else text
+
+
+def _in_unit(number: str, unit: str) -> str:
+    return number + (unit if unit in ("", "%") else f" {unit}")
 
 
 def _short(value: float) -> str:

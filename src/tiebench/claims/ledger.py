@@ -13,7 +13,7 @@ from tiebench.claims.schema import Claim, Selection, Source
 from tiebench.errors import DataError
 
 COLUMNS = (
-    "source", "id", "claim", "place", "published", "verdict", "measured", "detectable",
+    "source", "reference", "id", "claim", "place", "published", "verdict", "measured", "detectable",
     "report", "table", "rows", "reason", "also", "figure", "command", "needs",
 )  # fmt: skip
 NOT_MEASURED = "not measured"
@@ -37,24 +37,29 @@ class Outcome:
     """What one measurement in one report says of a claim; without a decision, why it says nothing.
 
     Attributes:
+        position: of the measurement among those of the claim.
         published: whether it is at the published configuration.
     """
 
     report: str
     measurement: Selection
+    position: int
     decision: Decision | None
     published: bool = False
     reason: str = ""
 
     @property
-    def rank(self) -> tuple[int, float]:
-        """Order of precedence, first the lowest: published and decided, decided, inconclusive, not
-        measured; then the smallest interval relative to the effect."""
+    def rank(self) -> tuple[int, int, float]:
+        """Order of precedence, first the lowest.
+
+        Published and decided, decided, inconclusive, not measured; then the order of the claim's
+        measurements; then, of reports, the smallest interval relative to the effect.
+        """
         if self.decision is None:
-            return 3, math.inf
+            return 3, self.position, math.inf
         if self.decision.state == INCONCLUSIVE:
-            return 2, self.decision.spread
-        return int(not self.published), self.decision.spread
+            return 2, self.position, self.decision.spread
+        return int(not self.published), self.position, self.decision.spread
 
     def verdict(self, claim: Claim) -> str:
         """The verdict in words."""
@@ -85,38 +90,41 @@ def verdicts(
     for file, source in sources.items():
         for key, claim in source.claims.items():
             outcomes = _outcomes(f"claims/{file}.yaml: claims.{key}", claim, reports)
-            yield {"source": source.name, "id": key, **_row(claim, outcomes)}
+            named = {"source": source.name, "reference": source.reference, "id": key}
+            yield {**named, **_row(claim, outcomes)}
 
 
 def _outcomes(subject: str, claim: Claim, reports: Mapping[str, Evidence]) -> list[Outcome]:
     """What every measurement says in every report, best first."""
     outcomes = [
-        _outcome(f"{subject}.decided_by.{number}", measurement, evidence, own=not position)
-        for position, evidence in enumerate(reports.values())
-        for number, measurement in enumerate(claim.decided_by)
+        _outcome(subject, position, measurement, evidence, own=not report)
+        for report, evidence in enumerate(reports.values())
+        for position, measurement in enumerate(claim.decided_by)
     ]
     return sorted(outcomes, key=lambda outcome: outcome.rank)
 
 
-def _outcome(subject: str, measurement: Selection, evidence: Evidence, *, own: bool) -> Outcome:
+def _outcome(
+    subject: str, position: int, measurement: Selection, evidence: Evidence, *, own: bool
+) -> Outcome:
     try:
         decision = decide(measurement, evidence)
     except Unmeasured as lacking:
-        return Outcome(evidence.report, measurement, None, reason=str(lacking))
+        return Outcome(evidence.report, measurement, position, None, reason=str(lacking))
     except DataError as error:
         if own:
             raise DataError(
-                subject,
+                f"{subject}.decided_by.{position}",
                 found=f"{error.found} in {error.subject}",
                 expected=error.expected,
                 mend=error.mend,
             ) from None
-        return Outcome(evidence.report, measurement, None, reason=error.found)
+        return Outcome(evidence.report, measurement, position, None, reason=error.found)
     try:
         published = is_published(measurement, evidence)
     except Unmeasured:
         published = False
-    return Outcome(evidence.report, measurement, decision, published)
+    return Outcome(evidence.report, measurement, position, decision, published)
 
 
 def _row(claim: Claim, outcomes: list[Outcome]) -> dict[str, Any]:

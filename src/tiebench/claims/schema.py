@@ -52,6 +52,18 @@ class Selection(Settings):
         return {self.table, *(x.table for x in self.published_when if x.table)}
 
 
+class Operand(Settings):
+    """Cells that others are compared with, or that are compared."""
+
+    table: Name | None = None
+    """The table; the one of the measurement if not given."""
+    where: Cells = {}
+    """Cells of the rows beside those of the measurement."""
+    column: str
+    scale: float = 1.0
+    """What the cells are multiplied with, as 1e-6 for millions."""
+
+
 class Interval(Selection):
     """Whether intervals lie on the claimed side of a reference."""
 
@@ -61,8 +73,8 @@ class Interval(Selection):
     """Columns of the estimate and the ends of its interval."""
     low: str = "low"
     high: str = "high"
-    reference: float | str = 0.0
-    """A number, or the column that holds it."""
+    reference: float | str | Operand = 0.0
+    """A number, the column that holds it, or a cell elsewhere."""
     margin: Annotated[float, Field(gt=0)] | None = None
     """With `alike`: how far from the reference an interval may reach."""
 
@@ -72,6 +84,10 @@ class Interval(Selection):
             raise ValueError("a margin with direction alike, and none with another")
         return self
 
+    def tables(self) -> set[str]:
+        held = self.reference
+        return super().tables() | ({held.table} if isinstance(held, Operand) and held.table else set())
+
 
 class Judged(Selection):
     """Whether pairs that the report has judged differ in the claimed direction."""
@@ -79,7 +95,9 @@ class Judged(Selection):
     kind: Literal["judged"]
     direction: Direction
     value: str = "difference"
-    """Column of the difference, first minus second."""
+    """Columns of the difference, first minus second, and the ends of its interval."""
+    low: str = "low"
+    high: str = "high"
 
 
 class Published(Selection):
@@ -99,26 +117,14 @@ class Rows(Selection):
     above: float | str | None = None
     """A number, or the column that holds it."""
     below: float | str | None = None
-    of: Literal["all", "most", "none"] | Annotated[int, Field(gt=0)] = "all"
-    """How many must meet it; a number is the least."""
+    of: Literal["all", "nearly all", "most", "none"] | Annotated[int, Field(gt=0)] = "all"
+    """How many must meet it: nearly all are nine of ten, and a number is the least."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if sum(x is not None for x in (self.equals, self.above, self.below)) != 1:
             raise ValueError("one of equals, above and below")
         return self
-
-
-class Operand(Settings):
-    """Cells to compare."""
-
-    table: Name | None = None
-    """The table; the one of the measurement if not given."""
-    where: Cells = {}
-    """Cells of the rows beside those of the measurement."""
-    column: str
-    scale: float = 1.0
-    """What the cells are multiplied with, as 1e-6 for millions."""
 
 
 class Compare(Selection):
