@@ -371,9 +371,7 @@ def _names(chosen: Iterable[Row], rows: list[Row]) -> list[str]:
         if found > apart and len(telling) < TELLING:
             telling.append(column)
             apart = found
-    return [
-        ", ".join(_named(x, row[x]) for x in telling if row[x]) for row in chosen
-    ]
+    return [", ".join(_named(x, row[x]) for x in telling if row[x]) for row in chosen]
 
 
 def _named(column: str, cell: str) -> str:
@@ -409,7 +407,7 @@ def _with_interval(value: float, low: float, high: float, unit: str, varies: boo
 
 
 def _in_unit(number: str, unit: str) -> str:
-    return number + (unit if unit in ("", "%") else f" {unit}")
+    return number + (unit if unit in ("", "%", "M") else f" {unit}")
 
 
 def _short(value: float) -> str:

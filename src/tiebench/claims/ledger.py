@@ -24,6 +24,8 @@ WORDS = {
     (False, FAILS): "disagrees",
 }
 """By whether the measurement is at the published configuration, and what it says."""
+ALSO = " | "
+"""Between what several measurements say beside the one that decides."""
 ARITHMETIC = "settled by arithmetic: {state}"
 VERDICTS = (
     *WORDS.values(), *(ARITHMETIC.format(state=x) for x in (HOLDS, FAILS)), INCONCLUSIVE,
@@ -151,7 +153,7 @@ def _row(claim: Claim, outcomes: list[Outcome]) -> dict[str, Any]:
         "table": decision and measurement.table,
         "rows": decision and selection_text(measurement.where),
         "reason": decision.reason if decision else first.reason,
-        "also": "; ".join(_also(x, claim) for x in others if x.decision is not None),
+        "also": ALSO.join(_also(x, claim) for x in others if x.decision is not None),
         "figure": decision and (measurement.figure or claim.figure),
         "command": measurement.command or claim.command,
     }

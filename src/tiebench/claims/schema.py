@@ -86,7 +86,9 @@ class Interval(Selection):
 
     def tables(self) -> set[str]:
         held = self.reference
-        return super().tables() | ({held.table} if isinstance(held, Operand) and held.table else set())
+        return super().tables() | (
+            {held.table} if isinstance(held, Operand) and held.table else set()
+        )
 
 
 class Judged(Selection):
@@ -156,9 +158,7 @@ class Compare(Selection):
         return super().tables() | named
 
 
-Measurement = Annotated[
-    Interval | Judged | Published | Rows | Compare, Field(discriminator="kind")
-]
+Measurement = Annotated[Interval | Judged | Published | Rows | Compare, Field(discriminator="kind")]
 
 
 class Claim(Settings):
@@ -167,8 +167,8 @@ class Claim(Settings):
     statement: Text
     place: Text
     """Where in the source."""
-    published: Cell | None = None
-    """The value or the words that are printed, if there are any."""
+    published: Text | None = None
+    """The value, with its unit, or the words that are printed, if there are any."""
     kind: Literal["measured", "arithmetic"]
     """Arithmetic claims follow from published shapes and printed figures."""
     decided_by: list[Measurement] = []
@@ -207,8 +207,9 @@ class Source(Settings):
     """As it is cited: author and year."""
     reference: Text
     """Title and where it appeared."""
+    kind: Literal["post", "paper"]
+    """Posts come first in the ledger."""
     printed: dict[Name, Printed] = {}
     """Figures that the source prints, by name."""
     claims: Annotated[dict[Name, Claim], Field(min_length=1)]
     """By id, which no other file has."""
-

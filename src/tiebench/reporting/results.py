@@ -35,7 +35,7 @@ TABLES = (
     "word_forms", "word_forms_summary", "word_forms_lemmas", "word_forms_coverage", "form_choice",
     "form_choice_summary", "form_choice_lemmas", "form_choice_pairs",
     "sweeps", "sweep_points", "sweeps_summary", "sweep_choices", "stability", "regularization",
-    "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
+    "claims", "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
 )  # fmt: skip
 
 
