@@ -46,6 +46,11 @@ def read_sources(folder: Path = CLAIMS) -> dict[str, Source]:
     return dict(sorted(sources.items(), key=lambda held: held[1].kind != "post"))
 
 
+def file_of(name: str) -> Path:
+    """Where the source of a name stands."""
+    return CLAIMS / f"{name}.yaml"
+
+
 def read_source(path: Path) -> Source:
     """One file.
 

@@ -64,6 +64,11 @@ class Operand(Settings):
     """What the cells are multiplied with, as 1e-6 for millions."""
 
 
+def elsewhere(*held: object) -> set[str]:
+    """The tables that operands name."""
+    return {x.table for x in held if isinstance(x, Operand) and x.table}
+
+
 class Interval(Selection):
     """Whether intervals lie on the claimed side of a reference."""
 
@@ -85,10 +90,7 @@ class Interval(Selection):
         return self
 
     def tables(self) -> set[str]:
-        held = self.reference
-        return super().tables() | (
-            {held.table} if isinstance(held, Operand) and held.table else set()
-        )
+        return super().tables() | elsewhere(self.reference)
 
 
 class Judged(Selection):
@@ -153,9 +155,7 @@ class Compare(Selection):
         return self
 
     def tables(self) -> set[str]:
-        sides = (self.first, self.second)
-        named = {x.table for x in sides if isinstance(x, Operand) and x.table}
-        return super().tables() | named
+        return super().tables() | elsewhere(self.first, self.second)
 
 
 Measurement = Annotated[Interval | Judged | Published | Rows | Compare, Field(discriminator="kind")]

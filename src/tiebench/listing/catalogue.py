@@ -1,4 +1,4 @@
-"""Files of conf/ with the source that each states, and published models."""
+"""Files of conf/ with the source that each states, published models, and claims."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ GROUPS = {
 }
 """By kind, the folder of conf/."""
 MODELS = "models"
+CLAIMS = "claims"
 SENTENCE = re.compile(r"(?<!\bal)\. (?=[A-Z`])")
 """Where a sentence ends."""
-KINDS = (*GROUPS, MODELS)
+KINDS = (*GROUPS, MODELS, CLAIMS)
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Entry:
     """One thing that can be chosen.
 
     Attributes:
-        group: the folder of conf/; a published model is of group `models`.
+        group: the folder of conf/; published models and claims are groups of their own.
         file: where it stands.
         source: the comment that the file begins with, or where the shape is published.
         settings: as text, without that comment.
-        title: of a published model, its name as it is written.
+        title: of a published model, its name as it is written; of a claim, what it says.
     """
 
     kind: str
@@ -49,19 +50,23 @@ class Entry:
 
     @property
     def first_sentence(self) -> str:
-        """Of the source, as far as a line goes."""
-        text = SENTENCE.split(self.source, maxsplit=1)[0].rstrip(".")
+        """Of the source, or of what a claim says, as far as a line goes."""
+        said = self.title if self.kind == CLAIMS else self.source
+        text = SENTENCE.split(said, maxsplit=1)[0].rstrip(".")
         return text if len(text) <= 90 else f"{text[:87].rstrip()}..."
 
 
 def entries(kind: str) -> list[Entry]:
-    """All of one kind, by name; published models in the order of their file.
+    """All of one kind, by name; published models and claims in the order of their files.
 
     Raises:
-        DataError: no conf/ here, or a file that cannot be read.
+        DataError: no conf/ or claims/ here, or a file that cannot be read.
+        SettingsError: a file of claims that is wrong.
     """
     if kind == MODELS:
         return _models()
+    if kind == CLAIMS:
+        return _claims()
     group = GROUPS[kind]
     folder = CONF / group
     if not folder.is_dir():
@@ -95,6 +100,27 @@ def _models() -> list[Entry]:
     return held
 
 
+def _claims() -> list[Entry]:
+    from tiebench.claims.read import file_of, read_sources
+
+    return [
+        Entry(
+            CLAIMS, CLAIMS, key, file_of(name),
+            f"{source.name}, {claim.place} ({source.reference})",
+            _as_yaml(claim.model_dump(exclude_defaults=True)), claim.statement,
+        )
+        for name, source in read_sources().items()
+        for key, claim in source.claims.items()
+    ]  # fmt: skip
+
+
+def _as_yaml(values: dict[str, Any]) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100)
+    return text.strip()
+
+
 def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -121,7 +147,7 @@ def find(name: str) -> list[Entry]:
     held = [
         entry
         for kind in KINDS
-        if kind == MODELS or (CONF / GROUPS[kind]).is_dir()
+        if kind == MODELS or (Path(CLAIMS) if kind == CLAIMS else CONF / GROUPS[kind]).is_dir()
         for entry in entries(kind)
     ]
     found = [
@@ -136,7 +162,7 @@ def find(name: str) -> list[Entry]:
     elsewhere = "" if CONF.is_dir() else ", in the folder of the repository for the files of conf/"
     raise DataError(
         f"{name:.80}",
-        found="no coupling, study, corpus, label set, task, size or published model",
+        found="no coupling, study, corpus, label set, task, size, published model or claim",
         expected=f"a name such as {', '.join(names)}" if names else "a name",
         mend=f"see `tiebench list`{elsewhere}",
     )

@@ -33,7 +33,7 @@ from tiebench.reporting.results import Results
 
 
 def sections(results: Results) -> Iterator[Section]:
-    """Claims, each family of runs, imported models, published counts, the corpora, and how all was made."""
+    """Claims, families of runs, imported models, published counts, corpora, how all was made."""
     searched, probed, moved, viewed, paired = (
         {row["family"] for row in results[table]}
         for table in ("retrieval", "probing", "transfer", "views", "pairs")
