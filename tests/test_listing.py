@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import yaml
 
@@ -33,6 +35,7 @@ def test_every_file_is_listed(capsys) -> None:
     said = "models (published)\nGPT-2:\n  gpt2_small       Radford et al. 2019, table 2; checkpoint"
     assert said in out
     assert {entry.name for entry in entries("models")} == set(published_models())
+    assert "\nclaims (claims/)\ngradients_conflict " in out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +52,10 @@ def test_every_entry_has_a_source_and_settings(kind, capsys) -> None:
         assert entry.source and entry.settings and not entry.settings.startswith("#")
         assert 0 < len(entry.first_sentence) <= 90 and not entry.first_sentence.endswith(" al")
         plain = yaml.safe_load(entry.settings)
-        if kind != "models":
+        if kind == "claims":
+            claim = yaml.safe_load(entry.file.read_text())["claims"][entry.name]
+            assert plain["statement"] == claim["statement"] and plain["needs"] == claim["needs"]
+        elif kind != "models":
             assert plain == yaml.safe_load(entry.file.read_text())
         else:
             model = models[entry.name]
@@ -126,6 +132,26 @@ def test_a_published_model_is_shown(capsys) -> None:
     assert "input embedding      80,411,200     5.2%       4.9%" in out
 
 
+def test_a_claim_is_shown_with_the_verdicts_of_reports(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "claims", "claims")
+    assert main(["show", "gradients_conflict"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("claim   gradients_conflict\nsays    The gradients that a shared table")
+    assert "\nfile    claims/column.yaml\n" in out and "table: gradients_conflicts" in out
+    assert out.endswith("no report here has a verdict: run `dvc repro score`\n")
+    for report, verdict in (("large", "agrees"), ("small", "disagrees")):
+        path = tmp_path / "reports" / report / "tables" / "claims.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text(
+            f"id,verdict,measured,reason\nother,agrees,,\ngradients_conflict,{verdict},0.5,why\n"
+        )
+    assert main(["show", "claims/gradients_conflict"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "\nreport  large: agrees; 0.5; why\nreport  small: disagrees; 0.5; why\n"
+    )
+
+
 def test_one_name_of_two_kinds_shows_both(capsys) -> None:
     assert [entry.kind for entry in find("rembert")] == ["studies", "models"]
     assert main(["show", "rembert"]) == 0
@@ -161,7 +187,7 @@ def test_an_unknown_name_lists_near_ones(capsys) -> None:
         assert main(["show", name]) == 1
         said = capsys.readouterr().err
         assert (
-            "found no coupling, body, study, corpus, label set, task, size or published model"
+            "found no coupling, body, study, corpus, label set, task, size, published model or claim"
             in said
         )
         assert near in said and "To mend: see `tiebench list`" in said
@@ -175,7 +201,7 @@ def test_elsewhere_only_models_are_known(tmp_path, monkeypatch, capsys) -> None:
     assert main(["list", "models"]) == 0
     assert main(["show", "llama_7b"]) == 0
     assert "untied: two matrices" in capsys.readouterr().out
-    for command in (["list", "couplings"], ["show", "tied"]):
+    for command in (["list", "couplings"], ["list", "claims"], ["show", "tied"]):
         assert main(command) == 1
         assert "in the folder of the repository" in capsys.readouterr().err
 

@@ -50,7 +50,7 @@ def copy(finished: tuple[Tree, str]) -> Tree:
 def test_the_whole_pipeline_runs_offline_from_nothing(finished: tuple[Tree, str]) -> None:
     copy, said = finished
     assert executed(said) == every(*DATA) | BESIDE | LAST | {
-        "prepare@home", "labels@turkish_treebanks", "labels@home_purposes", "accounting",
+        "prepare@home", "labels@turkish_treebanks", "labels@home_purposes", "accounting", "evidence@small",
     }  # fmt: skip
     assert "In all: about" in said and "Running stage 'tables_encoders@home'" in said
     assert held_cells(copy) == ALL_CELLS
@@ -163,7 +163,7 @@ def test_forced_again_the_bytes_are_the_same(copy: Tree) -> None:
     before, lock = outputs(copy), copy.read("dvc.lock")
     again = cells(*DATA, runs=["tied"], seeds=[0]) | LAST | {
         "prepare@home_words", "labels@home_purposes", "accounting", "word_forms", "bigram",
-        "initial_loss", "domains", "sweeps@stability", TABLES_OF_WORDS,
+        "initial_loss", "domains", "sweeps@stability", "evidence@small", TABLES_OF_WORDS,
         "pretrain_decoders@home_small_vocabulary-tied-0", "pretrain_word_decoders@home_words-tied-0",
     }  # fmt: skip
     assert repro(copy, "--force", "--single-item", *sorted(again))[0] == again

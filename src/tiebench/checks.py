@@ -45,6 +45,7 @@ def check(params: Params) -> Params:
     check_word_forms(params)
     _check_bigram(params)
     _check_initial_loss(params)
+    _check_claims(params)
     return params
 
 
@@ -290,6 +291,16 @@ def _check_bigram(params: Params) -> None:
         settings.check_runs()
     except SettingsError as error:
         raise error.below("bigram") from None
+
+
+def _check_claims(params: Params) -> None:
+    if params.name in params.claims.reports:
+        raise SettingsError(
+            "claims.reports",
+            found=f"{params.name!r}, which is this report",
+            expected="other reports: this one always decides claims",
+            mend=f"leave {params.name} out in conf/ and run `tiebench params`, or edit params.yaml",
+        )
 
 
 def _check_labels(params: Params) -> None:

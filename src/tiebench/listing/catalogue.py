@@ -1,4 +1,4 @@
-"""Files of conf/ with the source that each states, and published models."""
+"""Files of conf/ with the source that each states, published models, and claims."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ GROUPS = {
 }
 """By kind, the folder of conf/."""
 MODELS = "models"
+CLAIMS = "claims"
 SENTENCE = re.compile(r"(?<!\bal)\. (?=[A-Z`])")
 """Where a sentence ends."""
-KINDS = (*GROUPS, MODELS)
+KINDS = (*GROUPS, MODELS, CLAIMS)
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Entry:
     """One thing that can be chosen.
 
     Attributes:
-        group: the folder of conf/; a published model is of group `models`.
+        group: the folder of conf/; published models and claims are groups of their own.
         file: where it stands.
         source: the comment that the file begins with, or where the shape is published.
         settings: as text, without that comment.
-        title: of a published model, its name as it is written.
+        title: of a published model, its name as it is written; of a claim, what it says.
         family: of a published model.
     """
 
@@ -52,19 +53,23 @@ class Entry:
 
     @property
     def first_sentence(self) -> str:
-        """Of the source, as far as a line goes."""
-        text = SENTENCE.split(self.source, maxsplit=1)[0].rstrip(".")
+        """Of the source, or of what a claim says, as far as a line goes."""
+        said = self.title if self.kind == CLAIMS else self.source
+        text = SENTENCE.split(said, maxsplit=1)[0].rstrip(".")
         return text if len(text) <= 90 else f"{text[:87].rstrip()}..."
 
 
 def entries(kind: str) -> list[Entry]:
-    """All of one kind, by name; published models in the order of their file.
+    """All of one kind, by name; published models and claims in the order of their files.
 
     Raises:
-        DataError: no conf/ here, or a file that cannot be read.
+        DataError: no conf/ or claims/ here, or a file that cannot be read.
+        SettingsError: a file of claims that is wrong.
     """
     if kind == MODELS:
         return _models()
+    if kind == CLAIMS:
+        return _claims()
     group = GROUPS[kind]
     folder = CONF / group
     if not folder.is_dir():
@@ -101,8 +106,6 @@ def _models() -> list[Entry]:
 
 def _settings(model: PublishedModel) -> str:
     """A model of the registry with what its family adds, as YAML."""
-    import yaml
-
     values: dict[str, Any] = {"name": model.name, "family": model.family, "year": model.year}
     values |= {"tied": model.tied, "config": model.config}
     if model.printed:
@@ -112,8 +115,29 @@ def _settings(model: PublishedModel) -> str:
         for name in ("nominal", "disagreement")
         if (text := getattr(model, name)) is not None
     }
+    return _as_yaml(values)
+
+
+def _claims() -> list[Entry]:
+    from tiebench.claims.read import file_of, read_sources
+
+    return [
+        Entry(
+            CLAIMS, CLAIMS, key, file_of(name),
+            f"{source.name}, {claim.place} ({source.reference})",
+            _as_yaml(claim.model_dump(exclude_defaults=True)), claim.statement,
+        )
+        for name, source in read_sources().items()
+        for key, claim in source.claims.items()
+    ]  # fmt: skip
+
+
+def _as_yaml(values: dict[str, Any]) -> str:
+    import yaml
+
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(values, Dumper=dumper, sort_keys=False, width=100)).strip()
+    text = yaml.dump(values, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
+    return str(text).strip()
 
 
 def split_comment(text: str) -> tuple[str, str]:
@@ -138,7 +162,7 @@ def find(name: str) -> list[Entry]:
     held = [
         entry
         for kind in KINDS
-        if kind == MODELS or (CONF / GROUPS[kind]).is_dir()
+        if kind == MODELS or (Path(CLAIMS) if kind == CLAIMS else CONF / GROUPS[kind]).is_dir()
         for entry in entries(kind)
     ]
     found = [
@@ -153,7 +177,7 @@ def find(name: str) -> list[Entry]:
     elsewhere = "" if CONF.is_dir() else ", in the folder of the repository for the files of conf/"
     raise DataError(
         f"{name:.80}",
-        found="no coupling, body, study, corpus, label set, task, size or published model",
+        found="no coupling, body, study, corpus, label set, task, size, published model or claim",
         expected=f"a name such as {', '.join(names)}" if names else "a name",
         mend=f"see `tiebench list`{elsewhere}",
     )

@@ -36,7 +36,7 @@ TABLES = (
     "word_forms", "word_forms_summary", "word_forms_lemmas", "word_forms_coverage", "form_choice",
     "form_choice_summary", "form_choice_lemmas", "form_choice_pairs",
     "sweeps", "sweep_points", "sweeps_summary", "sweep_choices", "stability", "regularization",
-    "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
+    "claims", "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
     "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
     "vocabulary_exponents",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from tiebench.reporting import (
     against_loss,
     alignment,
     bigram,
+    claims,
     comparisons,
     corpora,
     domains,
@@ -34,11 +35,12 @@ from tiebench.reporting.results import Results
 
 
 def sections(results: Results) -> Iterator[Section]:
-    """Each family of runs, imported models, published counts, the corpora, and how all was made."""
+    """Claims, families of runs, imported models, published counts, corpora, how all was made."""
     searched, probed, moved, viewed, paired = (
         {row["family"] for row in results[table]}
         for table in ("retrieval", "probing", "transfer", "views", "pairs")
     )
+    yield claims.section(results)
     for family in results.families:
         title = "" if len(results.families) == 1 else f", {plain(family)}"
         yield language_modeling.section(results, family, title)
