@@ -225,6 +225,10 @@ def _rows(measurement: Rows, evidence: Evidence) -> Decision:
     columns = [measurement.column]
     columns += [x for x in (measurement.above, measurement.below) if isinstance(x, str)]
     rows = evidence.select(measurement.table, measurement.where, columns)
+    if measurement.equals is None:  # what has no number there is not asked
+        rows = [row for row in rows if all(row[column] for column in columns)]
+    if not rows:
+        raise Unmeasured(f"the column {measurement.column} of {measurement.table} is empty there")
     met = [row for row in rows if _meets(row, measurement)]
     enough = {
         "all": len(met) == len(rows),
