@@ -111,7 +111,7 @@ def test_no_verdict_is_typed_in() -> None:
     words = {*ledger.VERDICTS, "holds", "fails"}
     for path, plain in FILES.items():
         for key, value in values(plain):
-            assert value not in words, (path.name, key, value)
+            assert key == "column" or value not in words, (path.name, key, value)
     for cls in (Source, Claim):
         assert not {"verdict", "state", "measured"} & set(cls.model_fields)
 
