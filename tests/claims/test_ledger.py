@@ -82,6 +82,12 @@ def test_of_reports_the_narrowest_decides_and_others_are_named(tmp_path) -> None
     assert row["also"] == "inconclusive (base, t; 0 (-0.1 to 0.1))"
     row = verdict(sources, report(tmp_path / "own", 0.3), report(tmp_path / "base", 0.3))
     assert row["report"] == "own"  # of equals this one
+    sources = write_claims(tmp_path / "claims", more={**CLAIM, "kind": "arithmetic"})
+    row = verdict(
+        sources, report(tmp_path / "own", 0.3, 0.2), report(tmp_path / "base", -0.3, 0.01)
+    )
+    assert (row["verdict"], row["also"]) == ("settled by arithmetic: holds", "")
+    assert named_tables(sources) == []
 
 
 def test_of_measurements_the_published_one_then_the_first_decides(tmp_path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.claims.evidence import Evidence, Row, Unmeasured, matching
 from tiebench.claims.schema import (
-    Cell,
     Compare,
     Interval,
     Judged,
@@ -19,14 +18,11 @@ from tiebench.claims.schema import (
     Rows,
     Selection,
 )
+from tiebench.claims.wording import cell_text, in_unit, row_names, short, with_interval
 from tiebench.errors import DataError
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 DIFFERENT, EQUIVALENT, UNDECIDED = "different", "equivalent", "undecided"
-TELLING = 3
-"""How many cells name a row at most."""
-UNTOLD = ("verdict", "reason", "statement", "place", "seeds", "agrees")
-"""Columns that name no row."""
 POINTS = 100.0
 """The table of published differences has ours as shares, and theirs in points."""
 
@@ -133,9 +129,9 @@ def _interval_of(row: Row, measurement: Interval, reference: float | str) -> Dec
         number_of(row, x, table) if varies else value for x in (measurement.low, measurement.high)
     )
     seeds = int(row["seeds"]) if row.get("seeds") else None
-    measured = _with_interval(value, low, high, measurement.unit, varies)
+    measured = with_interval(value, low, high, measurement.unit, varies)
     if at:
-        measured += f" beside {_short(at)}"
+        measured += f" beside {short(at)}"
     detectable = _optional(row, "detectable", table)
     spread = _spread(measurement.margin or value - at, low, high)
     if seeds is not None and seeds < MINIMUM_SEEDS:
@@ -144,7 +140,7 @@ def _interval_of(row: Row, measurement: Interval, reference: float | str) -> Dec
     if measurement.margin is not None:
         inside = at - measurement.margin <= low and high <= at + measurement.margin
         outside = high < at - measurement.margin or low > at + measurement.margin
-        limit = f"a margin of {_short(measurement.margin)}"
+        limit = f"a margin of {short(measurement.margin)}"
         if inside or outside:
             state = HOLDS if inside else FAILS
             reason = f"{'within' if inside else 'outside'} {limit}"
@@ -156,7 +152,7 @@ def _interval_of(row: Row, measurement: Interval, reference: float | str) -> Dec
     if measurement.direction == "below":
         above, below = (low > at if varies else low >= at), high < at
     if not above and not below:
-        reason = f"the interval holds {_short(at)}"
+        reason = f"the interval holds {short(at)}"
         found = detectable if detectable is not None else (high - low) / 2
         return Decision(INCONCLUSIVE, measured, found, reason, spread)
     state = HOLDS if above == (measurement.direction == "above") else FAILS
@@ -177,7 +173,7 @@ def _judged_of(row: Row, measurement: Judged) -> Decision:
     low, high = (
         number_of(row, x, table) if varies else value for x in (measurement.low, measurement.high)
     )
-    measured = _with_interval(value, low, high, measurement.unit, varies)
+    measured = with_interval(value, low, high, measurement.unit, varies)
     detectable = _optional(row, "detectable", table)
     spread = _spread(value, low, high)
     verdict = row["verdict"]
@@ -187,7 +183,7 @@ def _judged_of(row: Row, measurement: Judged) -> Decision:
         return Decision(INCONCLUSIVE, measured, found, reason, spread)
     if verdict == EQUIVALENT:
         margin = _optional(row, "margin", table)
-        within = "" if margin is None else f", within the margin of {_short(margin)}"
+        within = "" if margin is None else f", within the margin of {short(margin)}"
         state = HOLDS if measurement.direction == "alike" else FAILS
         return Decision(state, measured, detectable, f"equivalent{within}", spread)
     sides = {"above": value > 0, "below": value < 0, "alike": False}
@@ -211,7 +207,7 @@ def _published_of(row: Row, measurement: Published) -> Decision:
         for column in ("difference", "low", "high")
     )
     varies = math.isfinite(low)
-    measured = _with_interval(value, low, high, "points", varies)
+    measured = with_interval(value, low, high, "points", varies)
     measured += f"; published {float(row['published_difference']):+g}"
     detectable = _optional(row, "detectable", table)
     states = {"agrees": HOLDS, "disagrees at this scale": FAILS}
@@ -240,11 +236,11 @@ def _rows(measurement: Rows, evidence: Evidence) -> Decision:
     state = HOLDS if (len(met) >= kind if isinstance(kind, int) else enough[kind]) else FAILS
     measured = f"{len(met)} of {len(rows)} rows: {measurement.column} {_condition(measurement)}"
     if len(rows) == 1:
-        cell = _cell(rows[0][measurement.column])
-        measured = f"{measurement.column}: {_in_unit(cell, measurement.unit)}"
+        cell = cell_text(rows[0][measurement.column])
+        measured = f"{measurement.column}: {in_unit(cell, measurement.unit)}"
     others = [row for row in rows if row not in met]
     odd = {"none": met, "all": others}.get(str(kind), [])
-    names = "; ".join(filter(None, _names(odd, rows)[:4]))
+    names = "; ".join(filter(None, row_names(odd, rows)[:4]))
     return Decision(state, measured, reason=f"not so: {names}" if names else "")
 
 
@@ -262,7 +258,7 @@ def _meets(row: Row, measurement: Rows) -> bool:
 def _condition(measurement: Rows) -> str:
     if measurement.equals is not None:
         held = measurement.equals
-        return " or ".join(_cell(x) for x in (held if isinstance(held, list) else [held]))
+        return " or ".join(cell_text(x) for x in (held if isinstance(held, list) else [held]))
     above = measurement.above is not None
     return f"{'above' if above else 'below'} {measurement.above if above else measurement.below}"
 
@@ -322,9 +318,9 @@ def _compared(pairs: Sequence[tuple[Row, str, str]], measurement: Compare) -> De
             held = abs(value - at) <= measurement.margin * abs(at)
         else:
             held = value > at if measurement.direction == "above" else value < at
-        shown = other if measurement.factor == 1 else f"{measurement.factor:g} × {_cell(other)}"
+        shown = other if measurement.factor == 1 else f"{measurement.factor:g} × {cell_text(other)}"
         beside = "printed" if measurement.direction == "equal" else "beside"
-        text = f"{_in_unit(_short(value), measurement.unit)}, {beside} {_cell(shown)}"
+        text = f"{in_unit(short(value), measurement.unit)}, {beside} {cell_text(shown)}"
         decisions.append(Decision(HOLDS if held else FAILS, text, spread=abs(value - at)))
     return _together([row for row, _, _ in pairs], decisions, measurement)
 
@@ -352,47 +348,12 @@ def _together(rows: list[Row], decisions: list[Decision], measurement: Selection
     clearest = max if (state == FAILS) == plain else min
     index = clearest(deciding, key=lambda i: decisions[i].spread)
     chosen = decisions[index]
-    name = _names([rows[index]], rows)[0]
+    name = row_names([rows[index]], rows)[0]
     told = f"{counts[HOLDS]} of {len(rows)} rows as claimed, {counts[FAILS]} against"
     if counts[INCONCLUSIVE]:
         told += f", {counts[INCONCLUSIVE]} undecided"
     measured = f"{told}; {name + ': ' if name else ''}{chosen.measured}"
     return Decision(state, measured, chosen.detectable, chosen.reason, chosen.spread)
-
-
-def _names(chosen: Iterable[Row], rows: list[Row]) -> list[str]:
-    """Rows by the cells that tell them apart: words first, then whole numbers."""
-    kinds: dict[bool, list[str]] = {True: [], False: []}
-    for column in rows[0]:
-        cells = {row[column] for row in rows}
-        words = not all(map(_numeric, cells))
-        if len(cells) > 1 and column not in UNTOLD and (words or all(map(_whole, cells))):
-            kinds[words].append(column)
-    telling: list[str] = []
-    apart = 1
-    for column in kinds[True] + kinds[False]:
-        found = len({tuple(row[x] for x in (*telling, column)) for row in rows})
-        if found > apart and len(telling) < TELLING:
-            telling.append(column)
-            apart = found
-    return [", ".join(_named(x, row[x]) for x in telling if row[x]) for row in chosen]
-
-
-def _named(column: str, cell: str) -> str:
-    """A cell, with its column where it is a number."""
-    return f"{column} {cell}" if _numeric(cell) else cell
-
-
-def _whole(cell: str) -> bool:
-    return cell.lstrip("-").isdecimal()
-
-
-def _numeric(cell: str) -> bool:
-    try:
-        float(cell or 0)
-    except ValueError:
-        return False
-    return True
 
 
 def _optional(row: Row, column: str, table: str) -> float | None:
@@ -401,26 +362,3 @@ def _optional(row: Row, column: str, table: str) -> float | None:
 
 def _spread(effect: float, low: float, high: float) -> float:
     return (high - low) / 2 / abs(effect) if effect else math.inf
-
-
-def _with_interval(value: float, low: float, high: float, unit: str, varies: bool) -> str:
-    if math.isnan(value):
-        return "no value"
-    text = _in_unit(_short(value), unit)
-    return f"{text} ({_short(low)} to {_short(high)})" if varies else text
-
-
-def _in_unit(number: str, unit: str) -> str:
-    return number + (unit if unit in ("", "%", "M") else f" {unit}")
-
-
-def _short(value: float) -> str:
-    """Four significant digits, whole numbers in full."""
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.4g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.3g}"
-
-
-def _cell(cell: Cell) -> str:
-    text = str(cell).lower() if isinstance(cell, bool) else str(cell)
-    return _short(float(text)) if _numeric(text) and len(text) > 6 else text or "nothing"

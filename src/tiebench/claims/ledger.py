@@ -97,10 +97,11 @@ def verdicts(
 
 
 def _outcomes(subject: str, claim: Claim, reports: Mapping[str, Evidence]) -> list[Outcome]:
-    """What every measurement says in every report, best first."""
+    """What every measurement says in every report, best first; arithmetic is the same in all."""
+    heard = list(reports.values())[: 1 if claim.kind == "arithmetic" else None]
     outcomes = [
         _outcome(subject, position, measurement, evidence, own=not report)
-        for report, evidence in enumerate(reports.values())
+        for report, evidence in enumerate(heard)
         for position, measurement in enumerate(claim.decided_by)
     ]
     return sorted(outcomes, key=lambda outcome: outcome.rank)

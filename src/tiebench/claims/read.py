@@ -86,9 +86,10 @@ def read_source(path: Path) -> Source:
 
 
 def named_tables(sources: Mapping[str, Source]) -> list[str]:
-    """The tables of reports that claims are decided from, sorted."""
+    """The tables of other reports that claims are decided from, sorted."""
     claims = [claim for source in sources.values() for claim in source.claims.values()]
-    return sorted({table for claim in claims for table in claim.tables()} - {PRINTED})
+    named = {x for claim in claims if claim.kind == "measured" for x in claim.tables()}
+    return sorted(named - {PRINTED})
 
 
 def figure_rows(sources: Mapping[str, Source]) -> Iterator[dict[str, Any]]:
