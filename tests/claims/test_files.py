@@ -15,8 +15,6 @@ from tiebench.claims.read import FIGURES, figure_rows, read_sources
 from tiebench.claims.schema import PRINTED, Claim, Operand, Source
 
 REPORTS = ROOT / "reports"
-COMING = frozenset({"published_models", "pipeline_parallel"})
-"""Tables that claims name and no committed report has yet: it is made again with them."""
 SOURCES = read_sources(ROOT / "claims")
 CLAIMS = {key: claim for source in SOURCES.values() for key, claim in source.claims.items()}
 FILES = {path: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / "claims").glob("*.yaml")}
@@ -73,8 +71,6 @@ def columns_of(claim: Claim) -> set[tuple[str, str]]:
 def test_what_a_claim_names_is_there(key: str, reports: dict[str, Evidence]) -> None:
     claim = CLAIMS[key]
     for table, column in columns_of(claim):
-        if table in COMING:
-            continue
         holding = []
         for report in reports.values():
             try:
@@ -91,12 +87,6 @@ def test_what_a_claim_names_is_there(key: str, reports: dict[str, Evidence]) -> 
             found = re.fullmatch(r"dvc repro (\w+)|tiebench params size=(\w+)", part)
             assert found, command
             assert found[1] in stages or (ROOT / f"conf/size/{found[2]}.yaml").is_file(), command
-
-
-def test_coming_tables_are_still_to_come(reports: dict[str, Evidence]) -> None:
-    """Once a report has one, its columns are checked like all others."""
-    here = {table for report in reports.values() for table in report.held}
-    assert not COMING & here, "take them out of COMING"
 
 
 def values(plain: object, key: str = "") -> list[tuple[str, str]]:

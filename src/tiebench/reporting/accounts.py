@@ -171,6 +171,13 @@ def rembert(results: Results) -> list[str]:
         f"parameter, {'; '.join(pooled)}; without it they have "
         f"{joined([number(row['full_pretraining'], 2) + 'M' for row in readings])}."
     )
+    shares = results["embedding_shares"]
+    others = [row for row in shares if row["agrees"] == "false"]
+    models = joined(list(dict.fromkeys(row["model"] for row in others)))
+    sentences.append(
+        f"Of table 1, {len(shares) - len(others)} of {len(shares)} figures agree with the count "
+        f"to the digits printed{f'; those that do not are of {models}' if others else ''}."
+    )
     return sentences
 
 
