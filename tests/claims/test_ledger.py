@@ -194,7 +194,7 @@ def test_flipped_tables_flip_committed_verdicts(tmp_path) -> None:
     assert before["llama_ties"] == "settled by arithmetic: fails"
     turn(tmp_path / "t/remedies_pairs.csv", ("difference", "low", "high"))
     turn(tmp_path / "t/gradients_conflicts.csv", ("difference", "low", "high"))
-    path = tmp_path / "t/savings_by_scale.csv"
+    path = tmp_path / "t/published_models.csv"
     path.write_text(path.read_text().replace(",false,", ",true,"))
     after = now()
     assert after["slowest_remedy"] == "disagrees"
