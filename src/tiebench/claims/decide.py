@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 
+from tiebench.analysis.printed import agrees
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.claims.evidence import Evidence, Row, Unmeasured, matching
 from tiebench.claims.schema import (
@@ -313,7 +313,7 @@ def _compared(pairs: Sequence[tuple[Row, str, str]], measurement: Compare) -> De
     for _, mine, other in pairs:
         value, at = float(mine), float(other) * measurement.factor
         if measurement.direction == "equal":
-            held = rounded_as(mine, other)
+            held = agrees(other, value)
         elif measurement.margin is not None:
             held = abs(value - at) <= measurement.margin * abs(at)
         else:
@@ -323,12 +323,6 @@ def _compared(pairs: Sequence[tuple[Row, str, str]], measurement: Compare) -> De
         text = f"{in_unit(short(value), measurement.unit)}, {beside} {cell_text(shown)}"
         decisions.append(Decision(HOLDS if held else FAILS, text, spread=abs(value - at)))
     return _together([row for row, _, _ in pairs], decisions, measurement)
-
-
-def rounded_as(value: str, printed: str) -> bool:
-    """Whether a number is what is printed, when rounded to as many decimals."""
-    digits = Decimal(printed)
-    return Decimal(value).quantize(digits, ROUND_HALF_UP) == digits
 
 
 def _together(rows: list[Row], decisions: list[Decision], measurement: Selection) -> Decision:
