@@ -36,7 +36,7 @@ def style() -> Iterator[None]:
 
 
 def said(results: Results) -> str:
-    return " ".join(vocabulary.section(results).findings)
+    return " ".join([*vocabulary.section(results).findings, *vocabulary.section(results).notes])
 
 
 def test_table_1_and_the_width_that_gives_it(results: Results) -> None:

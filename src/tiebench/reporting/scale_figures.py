@@ -139,7 +139,7 @@ def vocabulary_by_width(results: Results, bodies: Sequence[str]) -> Any:
             for column, value in enumerate(line):
                 axes.text(
                     column, row, f"{value:.2g}" if value < 9.95 else f"{value:.0f}", ha="center",
-                    va="center", fontsize=7.5, color="#ffffff" if value < 32 else "#000000",
+                    va="center", fontsize=7.5, color="#fefefe" if value < 32 else "#010101",
                 )  # fmt: skip
         axes.set_title(f"body of {int(body) / 1e9:g}B parameters", fontsize=9.5)
         axes.set_xticks(range(len(vocabularies)), [_thousands(x) for x in vocabularies])

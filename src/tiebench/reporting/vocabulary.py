@@ -8,7 +8,13 @@ from tiebench.reporting import vocabulary_figures as figures
 from tiebench.reporting.naming import number, plain, signed, whole
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
-from tiebench.reporting.vocabulary_findings import TAO, approach_name, findings, quantity_name
+from tiebench.reporting.vocabulary_findings import (
+    TAO,
+    approach_name,
+    findings,
+    notes,
+    quantity_name,
+)
 
 
 def section(results: Results) -> Section:
@@ -20,27 +26,23 @@ def section(results: Results) -> Section:
             f"Optimal vocabulary by the three approaches of {TAO} at the paper's widths; hollow "
             f"markers: table 1 as printed; crosses: published decoders. {shaded}",
             partial(figures.optimum, results),
-            small=True,
         ),
         Figure(
             "vocabulary_ratio",
             "Vocabulary of published decoders over the optimum at their own size and width, from "
             f"the least to the largest of the three approaches. {shaded}",
             partial(figures.ratio, results),
-            small=True,
         ),
         Figure(
             "vocabulary_share",
             "One matrix as a share of the total with two, along the laws and in published models.",
             partial(figures.shares, results),
-            small=True,
         ),
         Figure(
             "vocabulary_tying",
             "Optimal vocabulary by approach 3 under each way to count the matrices, over the "
             f"published one; band: the three approaches as published. {shaded}",
             partial(figures.tying, results),
-            small=True,
         ),
     ]
     tables = [
@@ -57,6 +59,7 @@ def section(results: Results) -> Section:
         findings(results),
         drawn,
         [table for table in tables if table.rows],
+        notes(results),
     )
 
 

@@ -17,7 +17,12 @@ NAMED = 6
 
 def findings(results: Results) -> list[str]:
     """What the laws give, where published models lie, and what both mean for tying."""
-    return [*printed(results), *models(results), *tying(results), *shares(results)]
+    return [*printed(results)[:1], *models(results), *tying(results), *shares(results)]
+
+
+def notes(results: Results) -> list[str]:
+    """What else is printed, beside what the released fits give."""
+    return printed(results)[1:]
 
 
 def printed(results: Results) -> list[str]:
