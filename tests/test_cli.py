@@ -52,21 +52,22 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
         "runs/micro/encoders/gone-s0", "runs/micro/recurrent/tied-s0", "runs/small/encoders/tied-s0",
         "evals/micro/accounting", "evals/micro/retrieval/encoders/home-tied-s1",
         "evals/micro/retrieval/encoders/old-tied-s1", "evals/micro/chunking/tied-s0", "evals/small/accounting",
+        "evals/micro/evidence/small", "evals/micro/evidence/gone",
         "labels/home_purposes", "labels/old", "evals/micro/probing/encoders/turkish_treebanks-tied-s0",
     ]  # fmt: skip
     for folder in folders:
         (tree.root / folder).mkdir(parents=True)
     stray = [
-        "data/old", "evals/micro/chunking", "evals/micro/retrieval/encoders/old-tied-s1", "labels/old",
+        "data/old", "evals/micro/chunking", "evals/micro/evidence/gone", "evals/micro/retrieval/encoders/old-tied-s1", "labels/old",
         "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7", "runs/micro/recurrent",
     ]  # fmt: skip
     others = [str(x) for x in strays(load_params(), other_reports=True)]
     assert others == sorted([*stray, "evals/small", "runs/small"])
     assert main(["prune"]) == 0
-    assert capsys.readouterr().out.splitlines() == [*stray, "7 folders to remove with --yes"]
+    assert capsys.readouterr().out.splitlines() == [*stray, "8 folders to remove with --yes"]
     assert (tree.root / "data/old").exists()
     assert main(["prune", "--yes"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "7 folders removed"
+    assert capsys.readouterr().out.splitlines()[-1] == "8 folders removed"
     assert [x for x in folders if (tree.root / x).exists()] == [
         x for x in folders if x not in stray and not x.startswith(("runs/micro/recurrent", "evals/micro/chunking"))
     ]  # fmt: skip

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tiebench import composition
+from tiebench.account.registry import published_models
+from tiebench.analysis.counting import count, coupled_counts
+from tiebench.analysis.rembert_parameters import printed_counts
+from tiebench.analysis.shapes import Shape, read_data
 from tiebench.checks import check
 from tiebench.composition import Change, changes, compose, flatten, guard, parse, recompose
 from tiebench.errors import SettingsError
+from tiebench.published.figures import PUBLISHED_PARAMETERS
 from tiebench.schema import validate
 from tiebench.settings import Params
 
@@ -267,3 +274,68 @@ def test_damaged_settings_are_named_and_mended(tree) -> None:
 def test_settings_of_hydra_itself_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"hydra.run.dir=x: found a setting of Hydra itself"):
         compose(["hydra.run.dir=x"], CONF)
+
+
+PUBLISHED = sorted(path.stem for path in (CONF / "body/published").glob("*.yaml"))
+ABLATION = {
+    "rembert_ablation": "input 128, output 3072",
+    "rembert_wide": "width 1024",
+    "rembert_deep": "23 layers",
+}
+"""By published body that was not released, the row of RemBERT's tables that it is of."""
+
+
+def published_shape(name: str) -> tuple[Shape, bool]:
+    """A published shape, and whether it is tied."""
+    models = published_models()
+    if name not in ABLATION:
+        return models[name].shape, models[name].tied
+    rows = printed_counts(read_data(PUBLISHED_PARAMETERS)["rembert"], models)
+    return next((row.shape, row.tied) for row in rows if row.row == ABLATION[name])
+
+
+@pytest.fixture(scope="module")
+def with_published_bodies() -> dict[str, Any]:
+    """The micro size with a run of every published body, under its published coupling."""
+    chosen = []
+    for name in PUBLISHED:
+        shape, tied = published_shape(name)
+        masked = yaml.safe_load((CONF / "body/published" / f"{name}.yaml").read_text())["defaults"]
+        family, coupling = "decoders", "tied_plain" if tied else "untied_plain"
+        if "bert" in masked[0]:
+            family, coupling = "encoders", "tied_bert_head" if tied else "narrow_input_wide_output"
+        run = f"{family}.runs.{name}"
+        chosen += [f"+coupling@{run}.coupling={coupling}", f"+body@{run}.body=published/{name}"]
+        if family == "encoders" and not tied:
+            for side, width in zip(("input", "output"), shape.widths, strict=True):
+                chosen.append(f"{run}.coupling.{side}_width={width}")
+        if name in ABLATION:  # positions as RemBERT's own
+            chosen.append(f"++{run}.body.embedding_width=input")
+    values = composed("size=micro", *chosen)
+    recorded = recompose(values, CONF)[1]
+    assert sorted(recorded) == sorted(["size=micro", *(x for x in chosen if "@" in x)])
+    return values
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_shape_composes_as_a_run(
+    with_published_bodies: dict[str, Any], name: str
+) -> None:
+    """With every parameter that it has, but for BERT's table of token types."""
+    params = check(validate(Params, with_published_bodies))
+    family = next(x for x in (params.encoders, params.decoders) if x and name in x.runs)
+    shape, tied = published_shape(name)
+    ours = coupled_counts(family.runs[name].coupling, family.body_of(name), shape.vocabulary)
+    published = count(shape)
+    total = published.fine_tuning + published.head + (0 if tied else published.output_embedding)
+    token_types = shape.token_types * ours.positions // family.body_of(name).maximum_length
+    assert ours.pretraining == total - token_types
+    assert family.body_of(name).option == f"published/{name}"
+
+
+def test_a_published_shape_is_a_runs() -> None:
+    values = composed("body@encoders.body=published/bert_base")
+    with pytest.raises(
+        SettingsError, match=r"\+body@encoders\.runs\.RUN\.body=published/bert_base"
+    ):
+        check(validate(Params, values))

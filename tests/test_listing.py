@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tiebench.account.sources import near_names
-from tiebench.analysis.shapes import PUBLISHED_MODELS, published_models
+from tiebench.account.registry import PUBLISHED_MODELS, published_models
+from tiebench.account.words import near_names
 from tiebench.cli import main
 from tiebench.errors import DataError, SettingsError
 from tiebench.listing.catalogue import GROUPS, KINDS, entries, find, split_comment
@@ -26,29 +28,40 @@ def test_every_file_is_listed(capsys) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     for kind, group in GROUPS.items():
-        names = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
+        folder = ROOT / "conf" / group
+        names = {str(path.relative_to(folder))[:-5] for path in folder.rglob("*.yaml")}
         assert names and {entry.name for entry in entries(kind)} == names
         assert f"{kind} (conf/{group}/)\n" in out
-    assert (
-        "models (published)\ngpt2_small             Radford et al. 2019, table 2; checkpoint" in out
-    )
+    said = "models (published)\nGPT-2:\n  gpt2_small       Radford et al. 2019, table 2; checkpoint"
+    assert said in out
     assert {entry.name for entry in entries("models")} == set(published_models())
+    assert "\nclaims (claims/)\ngradients_conflict " in out
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_entry_has_a_source_and_settings(kind, capsys) -> None:
     assert main(["list", kind]) == 0
     lines = capsys.readouterr().out.splitlines()
-    held, models = entries(kind), yaml.safe_load(PUBLISHED_MODELS.read_text())["models"]
+    held, models = entries(kind), published_models()
+    if kind == "models":
+        families = [line for line in lines if not line.startswith("  ")]
+        assert families == [f"{name}:" for name in yaml.safe_load(PUBLISHED_MODELS.read_text())]
+        lines = [line for line in lines if line.startswith("  ")]
     assert [line.split()[0] for line in lines] == [entry.name for entry in held]
     for entry in held:
         assert entry.source and entry.settings and not entry.settings.startswith("#")
         assert 0 < len(entry.first_sentence) <= 90 and not entry.first_sentence.endswith(" al")
         plain = yaml.safe_load(entry.settings)
-        if kind != "models":
+        if kind == "claims":
+            claim = yaml.safe_load(entry.file.read_text())["claims"][entry.name]
+            assert plain["statement"] == claim["statement"] and plain["needs"] == claim["needs"]
+        elif kind != "models":
             assert plain == yaml.safe_load(entry.file.read_text())
         else:
-            assert plain == models[entry.name]
+            model = models[entry.name]
+            assert (plain["config"], plain["tied"]) == (model.config, model.tied)
+            assert (plain["name"], plain["family"]) == (model.name, model.family)
+            assert list(plain.get("printed", {}).values()) == [x.figure for x in model.printed]
     assert find(f"{held[-1].group}/{held[-1].name}") == held[-1:]
 
 
@@ -114,9 +127,29 @@ def test_a_published_model_is_shown(capsys) -> None:
     assert find("LLaMA-1/2 7B") == find("llama_7b")
     out = capsys.readouterr().out
     assert out.startswith("model   gpt2_xl\nsource  Radford et al. 2019, table 2;")
-    assert "file    src/tiebench/analysis/published_models.yaml\n" in out
-    assert "\nheads: 25\n" in out and "\ntied: true\n" in out
+    assert "file    src/tiebench/account/published_models.yaml\n" in out
+    assert "\n  n_head: 25\n" in out and "\ntied: true\n" in out
     assert "input embedding      80,411,200     5.2%       4.9%" in out
+
+
+def test_a_claim_is_shown_with_the_verdicts_of_reports(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "claims", "claims")
+    assert main(["show", "gradients_conflict"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("claim   gradients_conflict\nsays    The gradients that a shared table")
+    assert "\nfile    claims/column.yaml\n" in out and "table: gradients_conflicts" in out
+    assert out.endswith("no report here has a verdict: run `dvc repro score`\n")
+    for report, verdict in (("large", "agrees"), ("small", "disagrees")):
+        path = tmp_path / "reports" / report / "tables" / "claims.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text(
+            f"id,verdict,measured,reason\nother,agrees,,\ngradients_conflict,{verdict},0.5,why\n"
+        )
+    assert main(["show", "claims/gradients_conflict"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "\nreport  large: agrees; 0.5; why\nreport  small: disagrees; 0.5; why\n"
+    )
 
 
 def test_one_name_of_two_kinds_shows_both(capsys) -> None:
@@ -153,7 +186,10 @@ def test_an_unknown_name_lists_near_ones(capsys) -> None:
     ):
         assert main(["show", name]) == 1
         said = capsys.readouterr().err
-        assert "found no coupling, study, corpus, label set, task, size or published model" in said
+        assert (
+            "found no coupling, body, study, corpus, label set, task, size, published model or claim"
+            in said
+        )
         assert near in said and "To mend: see `tiebench list`" in said
     with pytest.raises(DataError, match=r"expected a name\. To mend"):
         find("x" * 3000)
@@ -165,7 +201,7 @@ def test_elsewhere_only_models_are_known(tmp_path, monkeypatch, capsys) -> None:
     assert main(["list", "models"]) == 0
     assert main(["show", "llama_7b"]) == 0
     assert "untied: two matrices" in capsys.readouterr().out
-    for command in (["list", "couplings"], ["show", "tied"]):
+    for command in (["list", "couplings"], ["list", "claims"], ["show", "tied"]):
         assert main(command) == 1
         assert "in the folder of the repository" in capsys.readouterr().err
 

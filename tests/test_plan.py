@@ -20,7 +20,8 @@ def test_without_a_lock_everything_runs(tree) -> None:
     cells = plan_cells()
     count = {stage: sum(x.stage == stage for x in cells) for stage in {x.stage for x in cells}}
     assert count == {
-        "prepare": 4, "pretrain_recurrent": 4, "labels": 2, "accounting": 1, "score": 1, "report": 1,
+        "prepare": 4, "pretrain_recurrent": 4, "labels": 2, "accounting": 1, "evidence": 1,
+        "score": 1, "report": 1,
         "pretrain_decoders": 3, "pretrain_word_decoders": 2, "sweeps": 4,
         **dict.fromkeys(
             (

@@ -115,6 +115,9 @@ def changed(key: str, value: Any) -> dict[str, Any]:
         ("labels.home_purposes.kind", "porpoises", "labels.home_purposes", "treebank"),
         ("statistics.correction", "hulm", "statistics.correction", "'holm'"),
         ("statistics.margins.loss", 0, "statistics.margins.loss", "greater than 0"),
+        ("claims.reports", ["small"], "claims.reports", "'small', which is this report"),
+        ("claims.reports", ["base", "base"], "claims.reports", "distinct"),
+        ("claims.reports", ["../base"], "claims.reports.0", "pattern"),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_named(key: str, value: Any, subject: str, words: str) -> None:

@@ -22,6 +22,8 @@ from tiebench.settings import (
 )
 from tiebench.sources.settings import LABELLED_TASKS, LocalSource
 
+PUBLISHED_BODY = "published/"
+"""Start of the options of conf/body/ that have a shape of their own."""
 RECOMPOSE = "edit conf/ and run `tiebench params`, or edit params.yaml"
 
 
@@ -37,6 +39,7 @@ def check(params: Params) -> Params:
         if isinstance(group, RecurrentFamilySettings):
             _check_recurrent(params, name, group)
     for name, family in families(params).items():
+        _check_body(name, family)
         _check_validations(params, name, family)
         for run in family.all_runs:
             _check_run(name, family, run)
@@ -52,6 +55,7 @@ def check(params: Params) -> Params:
     check_word_forms(params)
     _check_bigram(params)
     _check_initial_loss(params)
+    _check_claims(params)
     return params
 
 
@@ -83,6 +87,17 @@ def check_folders(params: Params, root: Path = Path()) -> None:
                 mend=f"mkdir -p {EXTERNAL} && ln -s /path/to/{folder} {EXTERNAL / folder}, or "
                 f"{otherwise}",
             )
+
+
+def _check_body(name: str, family: FamilySettings) -> None:
+    """The shape of a published body is a run's: in a family the size would replace it."""
+    if family.body.option.startswith(PUBLISHED_BODY):
+        raise SettingsError(
+            f"{name}.body.option",
+            found=f"{family.body.option}, whose shape the size replaces",
+            expected="a body without a shape; a published one is chosen for a run",
+            mend=f"+body@{name}.runs.RUN.body={family.body.option}",
+        )
 
 
 def _check_imported(params: Params) -> None:
@@ -322,6 +337,16 @@ def _check_bigram(params: Params) -> None:
         settings.check_runs()
     except SettingsError as error:
         raise error.below("bigram") from None
+
+
+def _check_claims(params: Params) -> None:
+    if params.name in params.claims.reports:
+        raise SettingsError(
+            "claims.reports",
+            found=f"{params.name!r}, which is this report",
+            expected="other reports: this one always decides claims",
+            mend=f"leave {params.name} out in conf/ and run `tiebench params`, or edit params.yaml",
+        )
 
 
 def _check_labels(params: Params) -> None:

@@ -135,9 +135,13 @@ def _parser() -> argparse.ArgumentParser:
     accounting.set_defaults(run=_account)
 
     listing = commands.add_parser(
-        "list", help="list couplings, studies, corpora, label sets, tasks, sizes, published models"
+        "list",
+        help="list couplings, bodies, studies, corpora, label sets, tasks, sizes, published "
+        "models, claims",
     )
-    kinds = ("couplings", "studies", "corpora", "labels", "tasks", "sizes", "models")
+    kinds = (
+        "couplings", "bodies", "studies", "corpora", "labels", "tasks", "sizes", "models", "claims",
+    )  # fmt: skip
     listing.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=", ".join(kinds))
     listing.set_defaults(run=_list)
 
@@ -145,7 +149,8 @@ def _parser() -> argparse.ArgumentParser:
         "show",
         help="show one of them: source, file, settings, parameters",
         description="Show what has this name: source, file and settings; of a coupling its "
-        "parameters at a width and vocabulary, of a published model what `account` says.",
+        "parameters at a width and vocabulary, of a published model what `account` says, of a "
+        "claim the verdicts of reports.",
     )
     showing.add_argument("name", metavar="NAME", help="as `tiebench list` has it, or study/rembert")
     sizes = {

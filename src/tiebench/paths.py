@@ -45,6 +45,11 @@ def outcome_folder(name: str, task: str, family: str, run: str, seed: int, data:
     return evaluation_folder(name, task) / family / f"{data}-{cell_name(run, seed)}"
 
 
+def evidence_folder(name: str, report: str) -> Path:
+    """Tables of another report that claims are decided from."""
+    return evaluation_folder(name, "evidence") / report
+
+
 def report_folder(name: str) -> Path:
     """What a run regenerated: tables, figures, page."""
     return Path("reports") / name

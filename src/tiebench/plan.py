@@ -38,8 +38,8 @@ PREPARATORY = ("settings", "code")
 """Stages that check and digest: always quick, and their outputs stand for what is compared here."""
 ABSENT = object()
 CODE_FOLDER = "code"
-SOURCES = ("params.yaml", "requirements.lock")
-"""What stages depend on and none makes."""
+SOURCES = ("params.yaml", "requirements.lock", "claims", "reports")
+"""What stages depend on and none makes; of reports, those of another name."""
 BIGRAM = "stages/bigram.py"
 SWEEP = "stages/sweep.py"
 PRETRAIN = "stages/pretrain.py"
@@ -212,7 +212,7 @@ def _reasons(
                 yield "its code"
         elif remade.overlapping(path):
             yield "its input"
-        elif path.name in SOURCES and dep.changed_checksum():
+        elif path.parts[0] in SOURCES and dep.changed_checksum():
             yield str(path)
     for out in stage.outs:
         if not out.exists and not (out.use_cache and _in_cache(repo, out)):

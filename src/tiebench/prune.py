@@ -9,7 +9,13 @@ from pathlib import Path
 
 from tiebench.evaluation.cells import cells, evaluations, imported_cells
 from tiebench.files import writing
-from tiebench.paths import corpus_folder, evaluation_folder, labels_folder, run_folder
+from tiebench.paths import (
+    corpus_folder,
+    evaluation_folder,
+    evidence_folder,
+    labels_folder,
+    run_folder,
+)
 from tiebench.settings import Params, families
 
 
@@ -58,6 +64,8 @@ def _named(params: Params) -> Iterator[Path]:
         yield evaluation_folder(params.name, "domains")
     if params.tables:
         yield from (evaluation_folder(params.name, "tables") / x for x in families(params))
+    for report in params.claims.reports:
+        yield evidence_folder(params.name, report)
     for sweep in params.sweeps:
         yield evaluation_folder(params.name, "sweeps") / sweep
     if params.recurrent is not None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from tiebench.claims.settings import ClaimsSettings
 from tiebench.corpus.settings import CorpusSettings
 from tiebench.errors import SettingsError
 from tiebench.evaluation.imported_settings import ImportedSettings
@@ -76,6 +77,8 @@ class Params(Settings):
     """The 2-gram laboratory: couplings on an identity body, trained on counts of pairs."""
     statistics: StatisticsSettings
     """How differences are judged."""
+    claims: ClaimsSettings = ClaimsSettings()
+    """What decides published claims beside this report."""
 
 
 def load_params(path: Path = PARAMS) -> Params:

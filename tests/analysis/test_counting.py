@@ -2,12 +2,17 @@
 
 import pytest
 
+from tests.built import built
 from tests.couplings import COUPLINGS as COUPLING_FILES
 from tests.couplings import composed_coupling
+from tiebench.account.registry import as_model, published_models
 from tiebench.analysis.counting import count, coupled_counts, matching_feedforward_width
-from tiebench.analysis.shapes import Shape, published_models
+from tiebench.analysis.rembert_parameters import printed_counts
+from tiebench.analysis.shapes import Shape, read_data
 from tiebench.errors import SettingsError
 from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.published.figures import PUBLISHED_PARAMETERS
+from tiebench.schema import validate
 
 VOCABULARY = 331
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]
@@ -97,67 +102,40 @@ def test_operations_on_tables_are_counted_with_their_side() -> None:
     assert counts["input"].fine_tuning - counts["output"].fine_tuning == more
 
 
-def _transformers_model(key: str, shape: Shape):
-    import torch
-    import transformers
+# transformers' RemBert always maps the input; tied with all widths equal, the ablation is a BERT
+# (whose untied class holds the bias on the logits twice)
+EXPRESSIBLE = {
+    row.row: row
+    for row in printed_counts(read_data(PUBLISHED_PARAMETERS)["rembert"], published_models())
+    if row.tied or row.shape.widths[0] != row.shape.width
+}
 
-    common = {
+
+@pytest.mark.parametrize("name", EXPRESSIBLE)
+def test_ablation_shapes_equal_transformers(name: str) -> None:
+    row = EXPRESSIBLE[name]
+    shape, parts = row.shape, count(row.shape)
+    values = {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.width,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
         "intermediate_size": shape.feedforward_width,
-        "tie_word_embeddings": shape.tied,
+        "max_position_embeddings": shape.positions,
     }
-    if shape.architecture == "gpt2":
-        kind = transformers.GPT2LMHeadModel
-        config = transformers.GPT2Config(
-            vocab_size=shape.vocabulary,
-            n_embd=shape.width,
-            n_layer=shape.layers,
-            n_head=shape.heads,
-            n_positions=shape.positions,
-            tie_word_embeddings=shape.tied,
-        )
-    elif shape.architecture == "llama":
-        kind = transformers.LlamaForCausalLM
-        config = transformers.LlamaConfig(
-            **common, num_key_value_heads=shape.key_value_heads or shape.heads
-        )
-    elif shape.architecture == "bert" or shape.widths == (shape.width, shape.width):
-        kind = transformers.BertForMaskedLM
-        config = transformers.BertConfig(**common, max_position_embeddings=shape.positions)
-    else:
-        kind = transformers.RemBertForMaskedLM
-        config = transformers.RemBertConfig(
-            **common,
-            input_embedding_size=shape.widths[0],
-            output_embedding_size=shape.widths[1],
-            max_position_embeddings=shape.positions,
-        )
-    with torch.device("meta"):
-        return kind(config)
+    if not row.tied:
+        values |= {"input_embedding_size": shape.widths[0]}
+        values |= {"output_embedding_size": shape.widths[1]}
+    held = parts.fine_tuning + parts.head + (0 if row.tied else parts.output_embedding)
+    assert held == built("bert" if row.tied else "rembert", values, tied=row.tied)
 
 
-# transformers' RemBert always maps the input; tied with all widths equal, the ablation is a BERT
-# (whose untied class holds the bias on the logits twice)
-EXPRESSIBLE = [
-    key
-    for key, shape in published_models().items()
-    if shape.architecture != "rembert" or shape.tied or shape.widths[0] != shape.width
-]
-
-
-@pytest.mark.parametrize("key", EXPRESSIBLE)
-def test_published_shapes_equal_transformers(key: str) -> None:
-    pytest.importorskip("transformers")
-    shape = published_models()[key]
-    model = _transformers_model(key, shape)
-    assert count(shape).pretraining == sum(p.numel() for p in {*model.parameters()})
+def test_every_row_that_transformers_has_is_compared() -> None:
+    assert len(EXPRESSIBLE) == 9 and any(row.tied for row in EXPRESSIBLE.values())
 
 
 def test_published_totals() -> None:
-    totals = {key: count(shape).pretraining for key, shape in published_models().items()}
+    totals = {key: as_model(model).shipped_total for key, model in published_models().items()}
     assert totals["gpt2_small"] == 124_439_808
     assert totals["gpt2_xl"] == 1_557_611_200
     assert totals["llama_7b"] == 6_738_415_616
@@ -166,22 +144,30 @@ def test_published_totals() -> None:
 
 
 def test_fine_tuning_drops_output_table_and_head() -> None:
-    rembert = count(published_models()["rembert"])
-    assert rembert.fine_tuning == rembert.pretraining - 250_300 * 1_664 - rembert.head
-    tied = count(published_models()["bert_base"])
-    assert tied.fine_tuning == tied.pretraining - tied.head
-    assert tied.input_table == 30_522 * 768
+    rembert = as_model(published_models()["rembert"])
+    dropped = 250_300 * 1_664 + rembert.parts.head
+    assert rembert.parts.fine_tuning == rembert.shipped_total - dropped
+    tied = as_model(published_models()["bert_base"])
+    assert tied.parts.fine_tuning == tied.shipped_total - tied.parts.head
+    assert tied.parts.input_embedding == 30_522 * 768
 
 
 def test_tied_and_untied_differ_by_one_matrix() -> None:
-    shape = published_models()["llama_7b"]
-    tied, untied = count(shape.with_tables(tied=True)), count(shape)
-    assert untied.pretraining - tied.pretraining == 32_000 * 4_096
+    model = as_model(published_models()["llama_7b"])
+    assert model.untied_total - model.tied_total == 32_000 * 4_096
+    t5 = as_model(published_models()["t5_small"])
+    assert t5.by_use_total - t5.tied_total == 2 * 32_128 * 512
+    assert as_model(published_models()["rembert"]).tied_total is None
 
 
-def test_tables_of_unequal_width_are_never_tied() -> None:
-    with pytest.raises(SettingsError, match="equal width when tied"):
-        published_models()["rembert"].with_tables(tied=True)
+def test_impossible_shapes_are_refused() -> None:
+    for values, message in (
+        ({"heads": 3}, "heads that divide the width"),
+        ({"output_width": 2}, "a transform that ends at the output width 2"),
+        ({"depth": 2}, "a known key"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            validate(Shape, {"vocabulary": 9, "width": 4, "layers": 1} | values, "shape")
 
 
 @pytest.mark.parametrize("body", [name for name in BODIES if name != "identity"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.conftest import ROOT
 from tests.reporting.bigram_artefacts import bigram_settings, write_bigram
 from tiebench import paths
 from tiebench.analysis.accounting import account
@@ -208,6 +210,7 @@ def write_artefacts(params: Params, rates: Mapping[Any, float] = ACCURACY) -> No
         for task, data in evaluations(params, cell):
             write[task](cell, data)
     account(paths.evaluation_folder(params.name, "accounting"))
+    shutil.copytree(ROOT / "claims", "claims", dirs_exist_ok=True)
 
 
 def _draw(*parts: object) -> np.random.Generator:

@@ -56,7 +56,7 @@ def workspace(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     wanted = contents()
-    for path in (REPORT / "metrics.json", REPORT / "index.html"):
+    for path in (REPORT / "metrics.json", REPORT / "claims.html", REPORT / "index.html"):
         path.write_text("old\n")
     for folder in ("tables", "figures", "rendered"):
         (REPORT / folder / "old.csv").write_text("a\n1\n")
@@ -86,7 +86,10 @@ def wholly_old_or_new(before: dict[str, bytes], wanted: dict[str, bytes]) -> set
     return {name for name in now if now[name] != old[name]}
 
 
-MADE = {"score": {"tables", "metrics.json"}, "render": {"figures", "rendered", "index.html"}}
+MADE = {
+    "score": {"tables", "metrics.json"},
+    "render": {"figures", "rendered", "claims.html", "index.html"},
+}
 
 
 @pytest.mark.parametrize(
@@ -114,5 +117,5 @@ def test_a_full_disk_leaves_no_half(
     before = contents()
     files = sum(name.partition("/")[0] in MADE[work] for name in workspace)
     assert full_disk.refuse(lambda: WORK[work](params()), files - 1)
-    assert wholly_old_or_new(before, workspace) <= {"figures"}
+    assert wholly_old_or_new(before, workspace) <= {"figures", "rendered"}
     assert not list(REPORT.rglob(".*"))

@@ -11,6 +11,14 @@ from tiebench.errors import DataError
 
 LARGEST = 1_000_000_000
 """Of a width or number of rows; more is a damaged file."""
+SIZES = {
+    "vocabulary": "vocab_size",
+    "width": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "feedforward_width": "intermediate_size",
+}
+"""By field of a shape, its key."""
 RESTORE = "correct it in config.json, or restore the file"
 
 IN_WORDS = "give the shape in words: `tiebench account vocab=... width=... layers=...`"
@@ -19,12 +27,12 @@ IN_WORDS = "give the shape in words: `tiebench account vocab=... width=... layer
 class Reader:
     """Values by key; of several keys the first that is there, since some have two names."""
 
-    def __init__(self, values: Mapping[str, Any], path: Path) -> None:
+    def __init__(self, values: Mapping[str, Any], path: Path | str) -> None:
         self.values, self.path = values, path
         self.notes: list[str] = []
 
-    def size(self, *keys: str, default: int | None = None) -> int:
-        """A whole number above 0.
+    def size(self, *keys: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number, above 0 unless `least` is 0.
 
         Args:
             default: what the class takes where the key is missing or null; a missing one is noted.
@@ -33,9 +41,9 @@ class Reader:
             DataError: another value, or none without a default.
         """
         key, value = self._find(keys, default)
-        if type(value) is not int or not 0 < value <= LARGEST:
+        if type(value) is not int or not least <= value <= LARGEST:
             found = "nothing" if value is None else f"{json.dumps(value):.60}"
-            expected = f"a whole number from 1 to {LARGEST:,}"
+            expected = f"a whole number from {least} to {LARGEST:,}"
             raise self.error(" or ".join(keys) if value is None else key, found, expected)
         return value
 
@@ -72,6 +80,16 @@ class Reader:
         if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
             raise self.error(key, f"{json.dumps(value):.60}", "a list of names")
         return value
+
+    def sizes(self) -> dict[str, Any]:
+        """Fields of a shape under the keys that most classes have for them.
+
+        Raises:
+            DataError: a size that is missing or none, or heads that do not divide the width.
+        """
+        sizes = {field: self.size(key) for field, key in SIZES.items()}
+        self.divided(sizes["width"], sizes["heads"], SIZES["heads"])
+        return sizes
 
     def divided(self, width: int, heads: int, keys: str) -> int:
         """The width of a head.

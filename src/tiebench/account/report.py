@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tiebench.account.parts import ADAM, DTYPES, Model
+from tiebench.account.model import ADAM, DTYPES, Model
 from tiebench.audit.words import size_words
 
 ROWS = {
@@ -73,11 +73,12 @@ def _totals(model: Model) -> Table:
     if model.tied_total is not None:
         rows.append(["tied: one matrix, counted once", f"{model.tied_total:,}", kept])
     else:
-        narrow, wide = model.widths
+        narrow, wide = model.shape.widths
         rows.append(["tied", f"none: widths {narrow:,} and {wide:,}", NONE])
     rows.append(["untied: two matrices", f"{model.untied_total:,}", kept])
     if model.tied is not False and model.tied_total is not None:
-        rows.append(["tied, but the matrix counted twice", f"{model.untied_total:,}", kept])
+        times = "twice" if len(model.shape.stacks) == 1 else "three times"
+        rows.append([f"tied, but the matrix counted {times}", f"{model.by_use_total:,}", kept])
     below = ["at fine-tuning output embedding and head are gone; a tied matrix stays as the input"]
     return Table("totals", ["total", "pretraining", "fine-tuning"], rows, below)
 
@@ -109,10 +110,10 @@ def _tie(model: Model) -> Table:
 
 
 def _flops(model: Model) -> Table:
-    forward = model.head_flops
+    forward, shape = model.head_flops, model.shape
     rows = [["forward", f"{forward:,}"], ["forward and backward", f"{3 * forward:,}"]]
     below = [
-        f"product with the output embedding, 2 x {model.vocabulary:,} x {model.widths[1]:,}; the "
+        f"product with the output embedding, 2 x {shape.vocabulary:,} x {shape.widths[1]:,}; the "
         "same tied or untied: tying saves none of it"
     ]
     return Table("head", ["head FLOPs a token", "value"], rows, below)
@@ -120,13 +121,14 @@ def _flops(model: Model) -> Table:
 
 def head_lines(model: Model) -> list[tuple[str, str]]:
     """What the model is."""
-    narrow, wide = model.widths
-    widths = "" if narrow == wide == model.width else f" (input {narrow:,}, output {wide:,})"
-    layers = " + ".join(f"{number:,}" for number in model.layers)
+    shape = model.shape
+    narrow, wide = shape.widths
+    widths = "" if narrow == wide == shape.width else f" (input {narrow:,}, output {wide:,})"
+    layers = " + ".join(f"{number:,}" for number in shape.stacks)
     return [
         ("model", model.name),
         ("from", model.source),
-        ("shape", f"vocabulary {model.vocabulary:,}, width {model.width:,}{widths}, "
+        ("shape", f"vocabulary {shape.vocabulary:,}, width {shape.width:,}{widths}, "
                   f"layers {layers}"),
         ("tie", model.statement),
     ]  # fmt: skip
@@ -179,11 +181,11 @@ def as_json(model: Model) -> dict[str, Any]:
     return {
         "model": model.name,
         "source": model.source,
-        "vocabulary": model.vocabulary,
-        "width": model.width,
-        "layers": list(model.layers),
-        "input_width": model.widths[0],
-        "output_width": model.widths[1],
+        "vocabulary": model.shape.vocabulary,
+        "width": model.shape.width,
+        "layers": list(model.shape.stacks),
+        "input_width": model.shape.widths[0],
+        "output_width": model.shape.widths[1],
         "tied": model.tied,
         "tie_statement": model.statement,
         "class_ties_by_default": model.default,
@@ -193,7 +195,7 @@ def as_json(model: Model) -> dict[str, Any]:
             "as_shipped": model.shipped_total,
             "tied": model.tied_total,
             "untied": model.untied_total,
-            "matrix_counted_twice": None if matrix is None else model.untied_total,
+            "matrix_counted_by_use": None if matrix is None else model.by_use_total,
         },
         "fine_tuning": kept,
         "tying": None

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tiebench.account.families import READERS
-from tiebench.account.parts import Model, Parts
-from tiebench.account.reader import IN_WORDS, LARGEST, RESTORE, Reader
-from tiebench.analysis.counting import affine, block, count
-from tiebench.analysis.shapes import PUBLISHED_MODELS, Shape, own_shape, published_models
-from tiebench.audit.families import FAMILIES, has_head
+from tiebench.account.families import DEFAULTS, READERS
+from tiebench.account.model import Model
+from tiebench.account.reader import IN_WORDS, RESTORE, Reader
+from tiebench.account.registry import as_model, published_models
+from tiebench.account.words import REQUIRED, near_names, shape_in_words
+from tiebench.analysis.shapes import own_shape
+from tiebench.audit.families import has_head
 from tiebench.audit.settings import FLAG, NESTED
 from tiebench.errors import DataError, SettingsError
 from tiebench.files import read_json
-from tiebench.model.coupling_settings import Linear
 from tiebench.model.folders import source_folder
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
 
-DEFAULTS = {name: FAMILIES[name].tied for name in READERS if name in FAMILIES} | {"mt5": True}
-"""By model_type, whether its class ties where config.json states nothing."""
 FORCED = ("t5", "mt5")
 """Model types whose class in transformers 5 ties whatever config.json states."""
-REQUIRED = ("vocab", "width", "layers")
-SIZES = (
-    *REQUIRED, "heads", "kv_heads", "head_width", "feedforward", "input_width", "output_width",
-    "positions",
-)  # fmt: skip
-CHOICES = {
-    "feedforward_kind": ("gelu", "swiglu"),
-    "norm": ("layer_norm", "rms_norm"),
-    "bias": ("true", "false"),
-    "tied": ("true", "false"),
-}
+SECOND_BIAS = ("bert", "roberta", "xlm-roberta", "camembert", "albert")
+"""Model types whose untied head holds a bias that its logits do not use."""
 
 
 def read_model(words: Sequence[str]) -> Model:
@@ -70,9 +58,9 @@ def _named(source: str) -> Model:
     if source and os.path.isdir(path):  # noqa: PTH112
         return read_config(path / "config.json")
     models = published_models()
-    for key, shape in models.items():
-        if source.lower() in (key, shape.name.lower()):
-            return published(key, shape)
+    for key, model in models.items():
+        if source.lower() in (key, model.name.lower()):
+            return as_model(model)
     if not source or source.startswith((".", "/", "~")) or source.endswith(".json"):
         raise DataError(
             source or "''",
@@ -83,15 +71,6 @@ def _named(source: str) -> Model:
     near = ", ".join(near_names(source, models)) or "see `tiebench list models`"
     expected = f"a config.json, a folder, a repository's id or a published model ({near})"
     return read_config(source_folder(source, expected) / "config.json")
-
-
-def near_names(name: str, names: Iterable[str], most: int = 5) -> list[str]:
-    """The names that one may have been meant for."""
-    held = list(names)
-    begun = [x for x in held if len(name) > 2 and x.lower().startswith(name.lower())]
-    inside = [x for x in held if len(name) > 2 and name.lower() in x.lower()]
-    close = difflib.get_close_matches(name.lower(), held, n=most, cutoff=0.6)
-    return list(dict.fromkeys([*begun, *close, *inside]))[:most]
 
 
 def read_config(path: Path) -> Model:
@@ -113,16 +92,16 @@ def read_config(path: Path) -> Model:
             f"one of {', '.join(READERS)}",
             f"give the shape in words: `{_in_words(values)}`",
         )
-    layout = READERS[kind](reader)
+    shape = READERS[kind](reader)
     tied, statement = _tie(reader, kind)
-    narrow, wide = layout.widths
+    narrow, wide = shape.widths
     if tied and narrow != wide:
         reader.notes.append(
             f"{FLAG} is true, which embeddings of widths {narrow:,} and {wide:,} cannot be: "
             "counted as two"
         )
         tied = False
-    if tied is False and layout.parts.head and kind != "rembert":
+    if tied is False and kind in SECOND_BIAS:
         reader.notes.append(
             "an untied head of this class holds a second bias of the logits, which takes no part "
             "in them; it is not counted"
@@ -137,11 +116,7 @@ def read_config(path: Path) -> Model:
     return Model(
         name=kind,
         source=str(path),
-        vocabulary=reader.size("vocab_size"),
-        width=layout.width,
-        layers=layout.layers,
-        widths=layout.widths,
-        parts=layout.parts,
+        shape=shape,
         tied=tied,
         statement=statement,
         default=DEFAULTS[kind],
@@ -189,12 +164,6 @@ def _in_words(values: dict[str, Any]) -> str:
     return f"tiebench account {' '.join(said)}"
 
 
-def published(key: str, shape: Shape) -> Model:
-    """A model of the registry."""
-    said = f"{'one matrix' if shape.tied else 'two matrices'}: {shape.source}"
-    return _of_shape(shape, f"{PUBLISHED_MODELS.name}: {key}", said)
-
-
 def _read_run(values: dict[str, Any], path: Path) -> Model:
     """A run of this package, whose config.json holds its settings."""
     for name in ("coupling", "body"):
@@ -204,153 +173,10 @@ def _read_run(values: dict[str, Any], path: Path) -> Model:
     coupling = validate(CouplingSettings, values["coupling"], f"{path}: coupling")
     body = validate(BodySettings, values["body"], f"{path}: body")
     coupling.widths(body.width)
-    shape = own_shape(coupling, body, Reader(values, path).size("vocabulary"))
-    flag = "true" if shape.tied else "false"
-    return _of_shape(shape, str(path), f"coupling.tied is {flag}")
-
-
-def _of_shape(shape: Shape, source: str, statement: str) -> Model:
     return Model(
-        name=shape.name,
-        source=source,
-        vocabulary=shape.vocabulary,
-        width=shape.width,
-        layers=(shape.layers,),
-        widths=shape.widths,
-        parts=parts_of(shape),
-        tied=shape.tied,
-        statement=statement,
+        name=coupling.option,
+        source=str(path),
+        shape=own_shape(coupling, body, Reader(values, path).size("vocabulary")),
+        tied=coupling.tied,
+        statement=f"coupling.tied is {'true' if coupling.tied else 'false'}",
     )
-
-
-def parts_of(shape: Shape) -> Parts:
-    """The parts of a shape, with two matrices."""
-    counts = count(shape.with_tables(tied=False))
-    up = affine(shape.width, shape.feedforward_width, bias=shape.bias)
-    down = affine(shape.feedforward_width, shape.width, bias=shape.bias)
-    feedforward = shape.layers * (up * (2 if shape.gated else 1) + down)
-    blocks = shape.layers * block(shape)
-    return Parts(
-        input_embedding=counts.input_table,
-        output_embedding=counts.output_table,
-        maps=counts.maps,
-        positions=counts.positions,
-        attention=blocks - feedforward,
-        feedforward=feedforward,
-        norms=counts.body - blocks,
-        head=counts.head,
-    )
-
-
-def shape_in_words(words: Sequence[str]) -> Model:
-    """A model of a shape that is given as KEY=VALUE: pre-norm blocks and a last norm.
-
-    Raises:
-        SettingsError: a key that is unknown, given twice or missing, or an impossible value.
-    """
-    values = _split(words)
-    sizes = {key: _size(key, values[key]) for key in SIZES if key in values}
-    for key, allowed in CHOICES.items():
-        if key in values and values[key] not in allowed:
-            raise _wrong(key, values[key], " or ".join(allowed))
-    gated = values.get("feedforward_kind") == "swiglu"
-    norm = values.get("norm", "rms_norm" if gated else "layer_norm")
-    bias = values.get("bias", "false" if gated else "true") == "true"
-    width, heads = sizes["width"], sizes.get("heads", 1)
-    notes = []
-    if "feedforward" not in sizes:
-        notes.append(f"feedforward={4 * width:,} was taken: four times the width")
-    taken = {"feedforward_kind": "gelu", "norm": norm, "bias": "true" if bias else "false"}
-    missing = [f"{key}={value}" for key, value in taken.items() if key not in values]
-    if missing:
-        notes.append(f"{' '.join(missing)} {'was' if len(missing) == 1 else 'were'} taken")
-    if "head_width" not in sizes and width % heads:
-        raise _wrong("heads", f"{heads:,}", f"a divisor of the width, {width:,}")
-    if "kv_heads" in sizes and "heads" not in sizes:
-        raise _wrong("kv_heads", "no heads beside it", "heads=..., which it divides")
-    if heads % sizes.get("kv_heads", 1):
-        raise _wrong("kv_heads", f"{sizes['kv_heads']:,}", f"a divisor of heads, {heads:,}")
-    narrow, wide = sizes.get("input_width", width), sizes.get("output_width", width)
-    tied = {"true": True, "false": False, None: None}[values.get("tied")]
-    if tied and narrow != wide:
-        raise _wrong(
-            "tied",
-            f"true with an input of width {narrow:,} and an output of width {wide:,}",
-            "equal widths: matrices of unequal width cannot be one",
-        )
-    shape = Shape(
-        name="shape in words",
-        source="the command",
-        architecture="words",
-        vocabulary=sizes["vocab"],
-        width=width,
-        input_width=narrow,
-        output_width=wide,
-        layers=sizes["layers"],
-        heads=heads,
-        key_value_heads=sizes.get("kv_heads"),
-        head_width=sizes.get("head_width"),
-        feedforward_width=sizes.get("feedforward", 4 * width),
-        tied=False,
-        positions=sizes.get("positions", 0),
-        norm="rms_norm" if norm == "rms_norm" else "layer_norm",
-        final_norm=True,
-        bias=bias,
-        gated=gated,
-        transform=[] if wide == width else [Linear(kind="linear")],
-    )
-    if wide != width:
-        notes.append("an affine map stands between the body and the output embedding")
-    return Model(
-        name=shape.name,
-        source=" ".join(words),
-        vocabulary=shape.vocabulary,
-        width=width,
-        layers=(shape.layers,),
-        widths=shape.widths,
-        parts=parts_of(shape),
-        tied=tied,
-        statement=f"tied={values['tied']}" if "tied" in values else "not stated: no tied=...",
-        notes=notes,
-    )
-
-
-def _split(words: Sequence[str]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    known = (*SIZES, *CHOICES)
-    for word in words:
-        key, _, value = word.partition("=")
-        if key not in known:
-            near = near_names(key, known) or known
-            raise SettingsError(
-                key,
-                found="an unknown key",
-                expected=f"one of {', '.join(known)}",
-                mend=f"write {' or '.join(near[:2])}" if len(near) < 6 else IN_WORDS,
-            )
-        if key in values:
-            raise _wrong(key, "the key twice", "one value")
-        values[key] = value
-    lacking = [key for key in REQUIRED if key not in values]
-    if lacking:
-        raise SettingsError(
-            " ".join(words),
-            found=f"no {', '.join(lacking)}",
-            expected=f"at least {', '.join(REQUIRED)}",
-            mend=f"add {' '.join(f'{key}=...' for key in lacking)}",
-        )
-    return values
-
-
-def _size(key: str, value: str) -> int:
-    plain = value.replace(",", "").replace("_", "")
-    least = 0 if key == "positions" else 1
-    if not (plain.isascii() and plain.isdecimal() and len(plain) < 20):
-        raise _wrong(key, repr(value), f"a whole number from {least} to {LARGEST:,}")
-    if not least <= int(plain) <= LARGEST:
-        raise _wrong(key, repr(value), f"a whole number from {least} to {LARGEST:,}")
-    return int(plain)
-
-
-def _wrong(key: str, found: str, expected: str) -> SettingsError:
-    return SettingsError(key, found=found, expected=expected, mend=f"give another {key}=...")

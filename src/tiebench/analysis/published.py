@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from tiebench.analysis.learning_curves import Unflattened, unsettled
@@ -14,8 +13,7 @@ from tiebench.analysis.statistics import (
     paired_difference,
     shared_seeds,
 )
-
-PUBLISHED_RESULTS = Path(__file__).with_name("published_results.yaml")
+from tiebench.published.figures import PUBLISHED_RESULTS
 
 Row = dict[str, Any]
 Values = Mapping[tuple[str, str, str], Mapping[int, float]]

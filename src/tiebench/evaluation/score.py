@@ -11,6 +11,10 @@ from tiebench import paths
 from tiebench.analysis.learning_curves import FLATTENED, unflattened
 from tiebench.analysis.published import COMPARISONS, CURVES, compare, published_curves
 from tiebench.analysis.tables import rounded, write_table
+from tiebench.claims import ledger
+from tiebench.claims.evidence import evidence_of
+from tiebench.claims.read import FIGURES, figure_rows, read_sources
+from tiebench.claims.schema import LEDGER, PRINTED
 from tiebench.errors import DataError
 from tiebench.evaluation import (
     judgements,
@@ -39,8 +43,11 @@ from tiebench.settings import Params, families
 logger = logging.getLogger(__name__)
 
 ACCOUNTING = (
-    "parameter_savings", "savings_by_scale", "published_counts",
-    "rembert_parameters", "rembert_conventions",
+    "parameter_savings", "savings_by_scale", "published_models",
+    "rembert_parameters", "rembert_conventions", "three_way_sharing", "embedding_shares",
+    "tutorial_pie", "vocabulary_by_width", "pipeline_parallel",
+    "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
+    "vocabulary_exponents",
 )  # fmt: skip
 
 
@@ -152,6 +159,10 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
     compared = compare(runs, headline, searches.published_pair(params), unsettled, pairs)
     write("published", COMPARISONS, compared)
     write("published_curves", CURVES, published_curves())
+    sources = read_sources()
+    write(PRINTED, FIGURES, figure_rows(sources))
+    evidence = evidence_of(params.name, folder, params.claims.reports)
+    write(LEDGER, ledger.COLUMNS, ledger.verdicts(sources, evidence))
     return flat(summary, [*parameters, *foreign.parameter_rows(imported)])
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from tiebench.analysis.alignment import MAPS, chance
@@ -24,11 +23,11 @@ from tiebench.errors import DataError
 from tiebench.experiments.saved_tables import compared
 from tiebench.experiments.tables_settings import RAW
 from tiebench.paths import evaluation_folder
+from tiebench.published.figures import PUBLISHED_ALIGNMENT
 from tiebench.settings import Params, families
 
 Row = dict[str, Any]
 NUMBERS = {"seed": int, "layer": int, "value": float, "floor": float}
-PUBLISHED = Path(__file__).parents[1] / "analysis" / "published_alignment.yaml"
 PAIR = ("family", "first", "second", "pair", "initialization", "metric")
 ESTIMATE = ("seeds", "mean", "low", "high")
 SUMMARY = (*PAIR, *ESTIMATE, "floor", "excess", "excess_low", "excess_high")
@@ -206,7 +205,7 @@ def _verdict(row: Row, p: float | None) -> Row:
 
 def _published() -> Iterator[Row]:
     """Published values, with what an in-sample fit would give by chance where that is known."""
-    held = read_data(PUBLISHED)
+    held = read_data(PUBLISHED_ALIGNMENT)
     for row in held["rows"]:
         for metric in MAPS:
             by_chance = chance(metric, row["tokens"], row["width"]) if row["tokens"] else None

@@ -40,7 +40,7 @@ HEADLINES = ("loss", "accuracy", "bits_per_byte", "initial_loss", "unigram_loss"
 
 STAGES = (
     "prepare", "labels", "pretrain", "retrieval", "probing", "transfer", "accounting",
-    "initial_loss", "bigram", "sweep", "tables", "domains", "word_forms", "score",
+    "initial_loss", "bigram", "sweep", "tables", "domains", "word_forms", "evidence", "score",
 )  # fmt: skip
 LIBRARIES = (
     "torch", "tokenizers", "numpy", "scipy", "scikit-learn", "statsmodels", "datasets", "evaluate",

@@ -1,4 +1,4 @@
-"""Files of conf/ with the source that each states, and published models."""
+"""Files of conf/ with the source that each states, published models, and claims."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiebench.account.sources import near_names
-from tiebench.analysis.shapes import PUBLISHED_MODELS, published_models, read_data
+from tiebench.account.registry import PUBLISHED_MODELS, PublishedModel, published_models
+from tiebench.account.words import near_names
 from tiebench.errors import DataError
 
 CONF = Path("conf")
 GROUPS = {
     "couplings": "coupling",
+    "bodies": "body",
     "studies": "study",
     "corpora": "corpus",
     "labels": "labels",
@@ -22,9 +23,10 @@ GROUPS = {
 }
 """By kind, the folder of conf/."""
 MODELS = "models"
+CLAIMS = "claims"
 SENTENCE = re.compile(r"(?<!\bal)\. (?=[A-Z`])")
 """Where a sentence ends."""
-KINDS = (*GROUPS, MODELS)
+KINDS = (*GROUPS, MODELS, CLAIMS)
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class Entry:
     """One thing that can be chosen.
 
     Attributes:
-        group: the folder of conf/; a published model is of group `models`.
+        group: the folder of conf/; published models and claims are groups of their own.
         file: where it stands.
         source: the comment that the file begins with, or where the shape is published.
         settings: as text, without that comment.
-        title: of a published model, its name as it is written.
+        title: of a published model, its name as it is written; of a claim, what it says.
+        family: of a published model.
     """
 
     kind: str
@@ -46,22 +49,27 @@ class Entry:
     source: str
     settings: str
     title: str = ""
+    family: str = ""
 
     @property
     def first_sentence(self) -> str:
-        """Of the source, as far as a line goes."""
-        text = SENTENCE.split(self.source, maxsplit=1)[0].rstrip(".")
+        """Of the source, or of what a claim says, as far as a line goes."""
+        said = self.title if self.kind == CLAIMS else self.source
+        text = SENTENCE.split(said, maxsplit=1)[0].rstrip(".")
         return text if len(text) <= 90 else f"{text[:87].rstrip()}..."
 
 
 def entries(kind: str) -> list[Entry]:
-    """All of one kind, by name; published models in the order of their file.
+    """All of one kind, by name; published models and claims in the order of their files.
 
     Raises:
-        DataError: no conf/ here, or a file that cannot be read.
+        DataError: no conf/ or claims/ here, or a file that cannot be read.
+        SettingsError: a file of claims that is wrong.
     """
     if kind == MODELS:
         return _models()
+    if kind == CLAIMS:
+        return _claims()
     group = GROUPS[kind]
     folder = CONF / group
     if not folder.is_dir():
@@ -72,7 +80,7 @@ def entries(kind: str) -> list[Entry]:
             mend="run the command in the folder of the repository",
         )
     held = []
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(folder.rglob("*.yaml")):
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -81,22 +89,55 @@ def entries(kind: str) -> list[Entry]:
                 path, found=found, expected="a file of settings", mend="restore it with git"
             ) from None
         source, settings = split_comment(text)
-        held.append(Entry(kind, group, path.stem, path, source, settings))
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        held.append(Entry(kind, group, name, path, source, settings))
     return held
 
 
 def _models() -> list[Entry]:
-    plain = read_data(PUBLISHED_MODELS)["models"]
-    held = []
-    for key, shape in published_models().items():
-        settings = "\n".join(f"{name}: {_plain(value)}" for name, value in plain[key].items())
-        entry = Entry(MODELS, MODELS, key, PUBLISHED_MODELS, shape.source, settings, shape.name)
-        held.append(entry)
-    return held
+    return [
+        Entry(
+            MODELS, MODELS, key, PUBLISHED_MODELS, model.source, _settings(model), model.name,
+            model.family,
+        )
+        for key, model in published_models().items()
+    ]  # fmt: skip
 
 
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _settings(model: PublishedModel) -> str:
+    """A model of the registry with what its family adds, as YAML."""
+    values: dict[str, Any] = {"name": model.name, "family": model.family, "year": model.year}
+    values |= {"tied": model.tied, "config": model.config}
+    if model.printed:
+        values["printed"] = {printed.source: printed.figure for printed in model.printed}
+    values |= {
+        name: text
+        for name in ("nominal", "disagreement")
+        if (text := getattr(model, name)) is not None
+    }
+    return _as_yaml(values)
+
+
+def _claims() -> list[Entry]:
+    from tiebench.claims.read import file_of, read_sources
+
+    return [
+        Entry(
+            CLAIMS, CLAIMS, key, file_of(name),
+            f"{source.name}, {claim.place} ({source.reference})",
+            _as_yaml(claim.model_dump(exclude_defaults=True)), claim.statement,
+        )
+        for name, source in read_sources().items()
+        for key, claim in source.claims.items()
+    ]  # fmt: skip
+
+
+def _as_yaml(values: dict[str, Any]) -> str:
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text = yaml.dump(values, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
+    return str(text).strip()
 
 
 def split_comment(text: str) -> tuple[str, str]:
@@ -117,18 +158,18 @@ def find(name: str) -> list[Entry]:
         DataError: none; the error names those that are near.
     """
     wanted = name.strip("/").removesuffix(".yaml").removeprefix(f"{CONF}/")
-    before, _, last = wanted.rpartition("/")
+    last = wanted.rpartition("/")[2]
     held = [
         entry
         for kind in KINDS
-        if kind == MODELS or (CONF / GROUPS[kind]).is_dir()
+        if kind == MODELS or (Path(CLAIMS) if kind == CLAIMS else CONF / GROUPS[kind]).is_dir()
         for entry in entries(kind)
     ]
     found = [
         entry
         for entry in held
         if (entry.title and name.lower() == entry.title.lower())
-        or (last == entry.name and before in ("", entry.kind, entry.group))
+        or wanted in (f"{start}{entry.name}" for start in ("", f"{entry.kind}/", f"{entry.group}/"))
     ]
     if found:
         return found
@@ -136,7 +177,7 @@ def find(name: str) -> list[Entry]:
     elsewhere = "" if CONF.is_dir() else ", in the folder of the repository for the files of conf/"
     raise DataError(
         f"{name:.80}",
-        found="no coupling, study, corpus, label set, task, size or published model",
+        found="no coupling, body, study, corpus, label set, task, size, published model or claim",
         expected=f"a name such as {', '.join(names)}" if names else "a name",
         mend=f"see `tiebench list`{elsewhere}",
     )

@@ -6,10 +6,11 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tiebench.errors import DataError, SettingsError
-from tiebench.listing.catalogue import CONF, GROUPS, MODELS, Entry, entries
+from tiebench.listing.catalogue import CLAIMS, CONF, GROUPS, MODELS, Entry, entries
 
 PARTS = {
     "input_table": "input embedding",
@@ -55,20 +56,29 @@ def at(
 
 
 def list_lines(kinds: Sequence[str]) -> Iterator[str]:
-    """Names by kind, each with the first sentence of its source."""
+    """Names by kind, and models by family, each with the first sentence of its source."""
     for number, kind in enumerate(kinds):
         held = entries(kind)
         if len(kinds) > 1:
-            where = "published" if kind == MODELS else f"{CONF / GROUPS[kind]}/"
+            where = "published" if kind == MODELS else f"{CONF / GROUPS.get(kind, '')}/"
+            where = f"{CLAIMS}/" if kind == CLAIMS else where
             yield ("\n" if number else "") + f"{kind} ({where})"
         length = max((len(entry.name) for entry in held), default=0)
+        family = ""
         for entry in held:
-            yield f"{entry.name:<{length}}  {entry.first_sentence}".rstrip()
+            if entry.family != family:
+                family = entry.family
+                yield f"{family}:"
+            indent = "  " if family else ""
+            yield f"{indent}{entry.name:<{length}}  {entry.first_sentence}".rstrip()
 
 
 def show_lines(entry: Entry, shape: At | None) -> Iterator[str]:
     """All that is known of one entry."""
-    if entry.kind == MODELS:
+    if entry.kind == CLAIMS:
+        yield f"claim   {entry.name}"
+        yield textwrap.fill(f"says    {entry.title}", 100, subsequent_indent=" " * 8)
+    elif entry.kind == MODELS:
         yield f"model   {entry.name}"
     else:
         yield f"{entry.group:<7} {entry.name}"
@@ -78,15 +88,35 @@ def show_lines(entry: Entry, shape: At | None) -> Iterator[str]:
     yield ""
     yield entry.settings
     if entry.kind == MODELS:
+        from tiebench.account.registry import as_model, published_models
         from tiebench.account.report import as_lines
-        from tiebench.account.sources import published
-        from tiebench.analysis.shapes import published_models
 
         yield ""
-        yield from as_lines(published(entry.name, published_models()[entry.name]))
+        yield from as_lines(as_model(published_models()[entry.name]))
+    elif entry.kind == CLAIMS:
+        yield ""
+        yield from _verdicts(entry.name)
     elif entry.group == "coupling":
         yield ""
         yield from _parameters(entry, shape)
+
+
+def _verdicts(name: str) -> Iterator[str]:
+    """The verdict on a claim in each report that has one."""
+    from tiebench.analysis.tables import read_table
+    from tiebench.claims.schema import LEDGER
+
+    found = False
+    for path in sorted(Path("reports").glob(f"*/tables/{LEDGER}.csv")):
+        for row in read_table(path, mend="run `dvc repro score`"):
+            if row["id"] == name:
+                found = True
+                report = path.parents[1].name
+                said = [f"report  {report}: {row['verdict']}", row["measured"], row["reason"]]
+                text = "; ".join(filter(None, said))
+                yield textwrap.fill(text, 100, subsequent_indent=" " * 8)
+    if not found:
+        yield "no report here has a verdict: run `dvc repro score`"
 
 
 def _parameters(entry: Entry, shape: At | None) -> Iterator[str]:

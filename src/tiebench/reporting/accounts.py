@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tiebench.reporting import bars
+from tiebench.reporting import bars, scale, scale_figures
 from tiebench.reporting.naming import joined, number, plain, signed, whole
 from tiebench.reporting.parts import Figure, Section, Table
 from tiebench.reporting.results import Results, Row
@@ -21,12 +21,17 @@ def savings_section(results: Results) -> Section:
         [
             Figure(
                 "savings_by_scale",
-                "One matrix as a share of the total with two tables, from the published shapes; "
-                f"crosses: as printed in {TUTORIAL}.",
-                partial(bars.savings_by_scale, results),
-            )
+                "One matrix as a share of the total with two, of every published model whose two "
+                f"could be one; crosses: as printed in {TUTORIAL}.",
+                partial(scale_figures.savings_by_scale, results),
+            ),
+            Figure(
+                "tutorial_pie",
+                "The tutorial's pie of a model of 7B parameters, and the model itself.",
+                partial(scale_figures.tutorial_pie, results),
+            ),
         ],
-        [savings_table(results), scale_table(results)],
+        [savings_table(results), scale.pie_table(results), scale_table(results)],
     )
 
 
@@ -38,13 +43,16 @@ def savings(results: Results) -> list[str]:
     parts = [f"{row['label']} ({row['wrong'].replace(' ', ', ')})" for row in wrong]
     hypothetical = [row["label"] for row in table if row["ties_as_shipped"] == "false"]
     example = next(results.where("parameter_savings", place="worked example"))
+    pie = next(results.where("tutorial_pie", part="output_embedding"))
     return [
         f"{len(wrong)} of the {len(table)} rows in the table of {TUTORIAL}, print a wrong figure: "
         f"{joined(parts)}; in its worked example of {example['label']}: "
         f"{example['wrong'].replace(' ', ', ')}.",
+        f"Its pie of a model of 7B has two slices of {pie['printed_millions']}M for the "
+        f"vocabulary where {pie['model']} has two of {number(pie['counted_millions'], 0)}M.",
         f"For {joined(hypothetical)} nothing is saved in fact: the model ships two tables.",
-        f"The share saved ranges from {number(rows[0]['saving_percent'], 1)}% of the untied total "
-        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 1)}% ({rows[-1]['model']}); "
+        f"The share saved ranges from {number(rows[0]['saving_percent'], 2)}% of the untied total "
+        f"({rows[0]['model']}) to {number(rows[-1]['saving_percent'], 2)}% ({rows[-1]['model']}); "
         "the models differ in vocabulary as well as in size.",
     ]
 
@@ -78,7 +86,7 @@ def scale_table(results: Results) -> Table:
             row["model"],
             whole(row["vocabulary"]),
             whole(row["width"]),
-            row["layers"],
+            row["layers"].replace("+", " + "),
             "yes" if row["ties_as_shipped"] == "true" else "no",
             number(row["shipped_total"], 1, 1e-6),
             number(row["matrix"], 1, 1e-6),
@@ -89,7 +97,8 @@ def scale_table(results: Results) -> Table:
     ]
     header = ["model", "vocabulary", "width", "layers", "ties", "total (M)", "matrix (M)",
               "matrix (% of tied total)", "saved (% of untied total)"]  # fmt: skip
-    return Table("savings_by_scale", "What one table instead of two saves.", header, rows)
+    caption = "What one matrix in place of two saves, in published models."
+    return Table("savings_by_scale", caption, header, rows, long=True)
 
 
 def rembert_section(results: Results) -> Section:
@@ -104,9 +113,20 @@ def rembert_section(results: Results) -> Section:
                 "Pretraining parameters counted from the shapes, against those printed."
                 + _ties(results),
                 partial(bars.rembert_differences, results),
-            )
+            ),
+            Figure(
+                "embedding_shares",
+                "RemBERT's table 1: one vocabulary matrix as a share of the model, as printed and "
+                "as counted from the checkpoints' shapes.",
+                partial(scale_figures.printed_shares, results),
+            ),
         ],
-        [rembert_table(results), readings_table(results), conventions_table(results)],
+        [
+            scale.shares_table(results),
+            rembert_table(results),
+            readings_table(results),
+            conventions_table(results),
+        ],
     )
 
 
@@ -150,6 +170,13 @@ def rembert(results: Results) -> list[str]:
         f"RemBERT itself is printed with {printed}M. With the pooler counted beside every "
         f"parameter, {'; '.join(pooled)}; without it they have "
         f"{joined([number(row['full_pretraining'], 2) + 'M' for row in readings])}."
+    )
+    shares = results["embedding_shares"]
+    others = [row for row in shares if row["agrees"] == "false"]
+    models = joined(list(dict.fromkeys(row["model"] for row in others)))
+    sentences.append(
+        f"Of table 1, {len(shares) - len(others)} of {len(shares)} figures agree with the count "
+        f"to the digits printed{f'; those that do not are of {models}' if others else ''}."
     )
     return sentences
 

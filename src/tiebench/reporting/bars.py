@@ -75,36 +75,6 @@ def parameters_of_runs(results: Results, family: str) -> Any:
     return figure
 
 
-def savings_by_scale(results: Results) -> Any:
-    """What tying saves against model size, and the tutorial's printed shares."""
-    figure, axes = new_figure(WIDTH, 3.4)
-    for ties, face, label in (
-        ("true", COLOURS[0], "ties as shipped"),
-        ("false", "none", "ships two tables"),
-    ):
-        rows = list(results.where("savings_by_scale", ties_as_shipped=ties))
-        x = [float(row["tied_total"]) for row in rows]
-        y = [float(row["saving_percent"]) for row in rows]
-        axes.scatter(x, y, s=28, facecolors=face, edgecolors=COLOURS[0], label=label, zorder=3)
-        for row, *at in zip(rows, x, y, strict=True):
-            axes.annotate(row["model"], at, xytext=(5, 3), textcoords="offset points", fontsize=8)
-    scale = {"M": 1e6, "B": 1e9}
-    printed = list(results.where("parameter_savings", place="table"))
-    axes.scatter(
-        [float(row["label"][:-1]) * scale[row["label"][-1]] for row in printed],
-        [float(row["printed_share_percent"]) for row in printed],
-        marker="x", color=COLOURS[1], s=30, label="printed in the tutorial", zorder=4,
-    )  # fmt: skip
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.set_xlim(low, high * 4)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("parameters with one table")
-    axes.set_ylabel("saved by tying (% of untied total)")
-    legend(figure, axes)
-    return figure
-
-
 def rembert_differences(results: Results) -> Any:
     """How far two ways to count are from RemBERT's printed pretraining figures, in percent."""
     rows = results["rembert_parameters"]

@@ -45,6 +45,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A file beside the page, and what it is called."""
+
+    file: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of the page: findings first, then figures, then tables, then `notes`, collapsed."""
 
@@ -54,3 +62,4 @@ class Section:
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    link: Link | None = None

@@ -1,11 +1,15 @@
-"""The report: figures, rendered tables and one self-contained page, from the CSV tables alone."""
+"""The report: figures, rendered tables and two self-contained pages, from the CSV tables alone."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from tiebench import paths
 from tiebench.files import holding, replacing_folder, write_text
+from tiebench.reporting import claims
+from tiebench.reporting.claims_page import context
 from tiebench.reporting.parts import Section, Table
 from tiebench.reporting.results import Results, read_results
 from tiebench.reporting.runs import lead
@@ -17,10 +21,10 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 
 def render(params: Params) -> None:
-    """Write index.html, figures/*.svg and rendered/*.{md,tex} into reports/<name>/.
+    """Write index.html, claims.html, figures/*.svg and rendered/*.{md,tex} into reports/<name>/.
 
     Reads the report's tables only, so that any machine renders a committed report. Each of the
-    three is whole or as it was before; the page, which has everything in it, comes last.
+    four is whole or as it was before; the page, which has everything in it, comes last.
 
     Raises:
         DataError: a table is missing or damaged.
@@ -44,9 +48,11 @@ def _render(params: Params) -> None:
                 write_text(figures / f"{figure.name}.svg", svg)
                 drawn[figure.name] = inline(svg, figure.name, figure.caption)
     with replacing_folder(folder / "rendered") as rendered:
-        for table in (table for section in content for table in section.tables):
+        shown = [table for section in content for table in section.tables]
+        for table in (*shown, claims.ledger(results)):
             for suffix, text in (("md", markdown(table)), ("tex", latex(table))):
                 write_text(rendered / f"{table.name}.{suffix}", text)
+    write_text(folder / claims.PAGE, claims_page(results, drawn))
     write_text(folder / "index.html", page(results, content, drawn))
 
 
@@ -82,8 +88,27 @@ def _alignment(table: Table) -> list[str]:
 
 def page(results: Results, content: list[Section], drawn: dict[str, str]) -> str:
     """The HTML page, with everything in it."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
+
+    return _template("report.html").render(
+        name=results.name,
+        lead=[lead(results, family) for family in results.families],
+        sections=content,
+        drawn={name: Markup(svg) for name, svg in drawn.items()},
+    )
+
+
+def claims_page(results: Results, drawn: Collection[str]) -> str:
+    """The HTML page of claims.
+
+    Args:
+        drawn: names of the figures on the other page.
+    """
+    return _template("claims.html").render(context(results, drawn))
+
+
+def _template(name: str) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -93,9 +118,4 @@ def page(results: Results, content: list[Section], drawn: dict[str, str]) -> str
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("report.html").render(
-        name=results.name,
-        lead=[lead(results, family) for family in results.families],
-        sections=content,
-        drawn={name: Markup(svg) for name, svg in drawn.items()},
-    )
+    return environment.get_template(name)

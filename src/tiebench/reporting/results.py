@@ -21,8 +21,9 @@ TABLES = (
     "runs", "parameters", "language_modeling", "learning_curves", "retrieval", "retrieval_sets",
     "retrieval_sentences", "corpus", "provenance", "summary", "language_modeling_summary",
     "retrieval_summary", "published", "published_curves", "parameter_savings",
-    "savings_by_scale", "published_counts", "rembert_parameters", "rembert_conventions",
-    "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
+    "savings_by_scale", "published_models", "rembert_parameters", "rembert_conventions",
+    "three_way_sharing", "embedding_shares", "tutorial_pie", "vocabulary_by_width",
+    "pipeline_parallel", "retrieval_by_layer", "probing", "probing_weights", "probing_summary",
     "probing_weights_summary", "probing_sentences", "transfer", "transfer_summary",
     "transfer_sentences", "transfer_cells", "label_baselines", "label_sets", "flattened", "pairs",
     "domains", "domains_texts", "domains_curves", "domains_summary", "domains_pairs",
@@ -35,7 +36,9 @@ TABLES = (
     "word_forms", "word_forms_summary", "word_forms_lemmas", "word_forms_coverage", "form_choice",
     "form_choice_summary", "form_choice_lemmas", "form_choice_pairs",
     "sweeps", "sweep_points", "sweeps_summary", "sweep_choices", "stability", "regularization",
-    "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
+    "claims", "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
+    "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
+    "vocabulary_exponents",
 )  # fmt: skip
 
 

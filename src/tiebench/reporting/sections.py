@@ -9,6 +9,7 @@ from tiebench.reporting import (
     against_loss,
     alignment,
     bigram,
+    claims,
     comparisons,
     corpora,
     domains,
@@ -21,9 +22,11 @@ from tiebench.reporting import (
     remedies,
     retrieval,
     runs,
+    scale,
     sweeps,
     transfer,
     views,
+    vocabulary,
     word_forms,
 )
 from tiebench.reporting.naming import plain
@@ -32,11 +35,12 @@ from tiebench.reporting.results import Results
 
 
 def sections(results: Results) -> Iterator[Section]:
-    """Each family of runs, imported models, published counts, the corpora, and how all was made."""
+    """Claims, families of runs, imported models, published counts, corpora, how all was made."""
     searched, probed, moved, viewed, paired = (
         {row["family"] for row in results[table]}
         for table in ("retrieval", "probing", "transfer", "views", "pairs")
     )
+    yield claims.section(results)
     for family in results.families:
         title = "" if len(results.families) == 1 else f", {plain(family)}"
         yield language_modeling.section(results, family, title)
@@ -74,7 +78,10 @@ def sections(results: Results) -> Iterator[Section]:
     if results["word_forms"]:
         yield word_forms.section(results)
     yield accounts.savings_section(results)
+    yield scale.models_section(results)
+    yield scale.pipeline_section(results)
     yield accounts.rembert_section(results)
+    yield vocabulary.section(results)
     for corpus in dict.fromkeys(row["corpus"] for row in results["corpus"]):
         yield corpora.section(results, corpus)
     yield made(results)

@@ -1,0 +1,1 @@
+"""Figures as they are printed, as data, apart from code that training reaches."""

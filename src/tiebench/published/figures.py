@@ -1,0 +1,10 @@
+"""Where the printed figures are kept."""
+
+from pathlib import Path
+
+PUBLISHED_RESULTS = Path(__file__).with_name("results.yaml")
+"""Of evaluations (Chung et al. 2021)."""
+PUBLISHED_ALIGNMENT = Path(__file__).with_name("alignment.yaml")
+"""Of tables compared (Lopardo et al. 2026)."""
+PUBLISHED_PARAMETERS = Path(__file__).with_name("parameters.yaml")
+"""Of parameter counts and shares."""
