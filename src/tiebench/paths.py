@@ -10,6 +10,8 @@ SCRATCH = Path(".scratch")
 EXTERNAL = Path("external")
 IMPORTED = "imported"
 """The section of params.yaml that names imported models; they stand where a family of runs does."""
+RECURRENT = "recurrent"
+"""The section of the family that reads one stream of words."""
 EVALUATED = frozenset({"encoders", IMPORTED})
 """Families whose models are searched for translations, probed and fine-tuned."""
 

@@ -7,15 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from tiebench.evaluation.cells import cells, evaluations, imported_cells
+from tiebench.evaluation.cells import cells, evaluations, imported_cells, recurrent_cells
 from tiebench.files import writing
-from tiebench.paths import (
-    corpus_folder,
-    evaluation_folder,
-    evidence_folder,
-    labels_folder,
-    run_folder,
-)
+from tiebench.paths import corpus_folder, evaluation_folder, evidence_folder, labels_folder
 from tiebench.settings import Params, families
 
 
@@ -68,10 +62,7 @@ def _named(params: Params) -> Iterator[Path]:
         yield evidence_folder(params.name, report)
     for sweep in params.sweeps:
         yield evaluation_folder(params.name, "sweeps") / sweep
-    if params.recurrent is not None:
-        for run in params.recurrent.all_runs:
-            for seed in params.recurrent.seeds_of(run):
-                yield run_folder(params.name, "recurrent", run, seed)
+    yield from (cell.folder for cell in recurrent_cells(params))
     for cell in chain(cells(params), imported_cells(params)):
         yield cell.folder
         for task, data in evaluations(params, cell):

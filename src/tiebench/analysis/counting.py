@@ -62,8 +62,13 @@ def coupled_counts(coupling: CouplingSettings, body: BodySettings, vocabulary: i
         maps=parts.maps,
         head=parts.head,
         positions=parts.positions,
-        body=parts.body,
+        body=_lstm(body) if body.kind == "lstm" else parts.body,
     )
+
+
+def _lstm(body: BodySettings) -> int:
+    """Four gates a layer, each a map from input and state with one bias."""
+    return body.layers * 4 * affine(2 * body.width, body.width)
 
 
 def matching_feedforward_width(body: BodySettings, lacking: int) -> int:

@@ -11,11 +11,13 @@ from typing import Any
 from tiebench import paths
 from tiebench.errors import DataError
 from tiebench.files import read_json
-from tiebench.settings import Params, families
+from tiebench.settings import Params, all_groups, families
 
 METRICS_KEYS = frozenset(
     {"objective", "seed", "steps", "tokens", "train_flops", "parameters", "validation"}
 )
+RECURRENT_KEYS = frozenset({"epochs", "train_loss", "test", "perplexity"})
+"""What the metrics.json of a recurrent run has beside METRICS_KEYS."""
 IMPORTED_KEYS = frozenset({"folder", "architecture", "files", "notes"})
 VALIDATION_KEYS = frozenset(
     {
@@ -26,6 +28,7 @@ VALIDATION_KEYS = frozenset(
 HISTORY_COLUMNS = frozenset(
     {"step", "tokens", "loss", "learning_rate", "gradient_norm", "validation_loss"}
 )
+RECURRENT_COLUMNS = HISTORY_COLUMNS - {"loss"} | {"epoch", "train_loss"}
 OUTCOME_COLUMNS = {
     "retrieval": (
         "set", "source", "target", "layer", "distance", "offset", "index",
@@ -94,10 +97,14 @@ class Cell:
         """
         path = self.folder / "metrics.json"
         held: dict[str, Any] = read_json(path, mend=f"run `{self.pretrain}`")
-        lacking = sorted(METRICS_KEYS - held.keys())
+        recurrent = self.family == paths.RECURRENT
+        keys, expected = METRICS_KEYS, VALIDATION_KEYS
+        if recurrent:
+            keys, expected = METRICS_KEYS | RECURRENT_KEYS, VALIDATION_KEYS - {"initial_loss"}
+        lacking = sorted(keys - held.keys())
         if not lacking:
             validation = held["validation"] if isinstance(held["validation"], dict) else {}
-            lacking = [f"validation.{key}" for key in sorted(VALIDATION_KEYS - validation.keys())]
+            lacking = [f"validation.{key}" for key in sorted(expected - validation.keys())]
             kinds = {"by_language": dict, "by_frequency": list}
             lacking += [
                 f"validation.{key} of type {kind.__name__}"
@@ -148,7 +155,8 @@ class Cell:
         except (UnicodeDecodeError, csv.Error) as error:
             found, mend = f"a damaged file ({error})", f"run `{_forced(self.pretrain)}`"
             raise DataError(path, found=found, expected="a CSV", mend=mend) from None
-        lacking = sorted(HISTORY_COLUMNS - set(reader.fieldnames or ()))
+        columns = RECURRENT_COLUMNS if self.family == paths.RECURRENT else HISTORY_COLUMNS
+        lacking = sorted(columns - set(reader.fieldnames or ()))
         if lacking:
             raise DataError(
                 path, found=f"no column {lacking[0]!r}", expected="a training history", mend=mend
@@ -166,11 +174,20 @@ class Cell:
 
 
 def cells(params: Params) -> Iterator[Cell]:
-    """Every cell that is trained, in the order of params.yaml."""
+    """Every cell that is trained on windows of text, in the order of params.yaml."""
     for family, group in families(params).items():
         for run in group.all_runs:
             for seed in group.seeds_of(run):
                 yield Cell(params.name, family, group.corpus, run, seed, run in group.matched)
+
+
+def recurrent_cells(params: Params) -> Iterator[Cell]:
+    """Every cell of the recurrent family."""
+    group = all_groups(params).get(paths.RECURRENT)
+    if group is not None:
+        for run in group.all_runs:
+            for seed in group.seeds_of(run):
+                yield Cell(params.name, paths.RECURRENT, group.corpus, run, seed)
 
 
 def imported_cells(params: Params) -> Iterator[Cell]:

@@ -24,6 +24,7 @@ from tiebench.evaluation import (
     score_gradients,
     score_initial_loss,
     score_labels,
+    score_recurrent,
     score_remedies,
     score_sweeps,
     score_word_forms,
@@ -33,7 +34,7 @@ from tiebench.evaluation import score_probing as probes
 from tiebench.evaluation import score_retrieval as searches
 from tiebench.evaluation import score_tables as tables
 from tiebench.evaluation import score_transfer as transfers
-from tiebench.evaluation.cells import cells, imported_cells
+from tiebench.evaluation.cells import cells, imported_cells, recurrent_cells
 from tiebench.evaluation.scoring import scorer
 from tiebench.evaluation.summaries import Row, summarize, summary_columns
 from tiebench.files import holding, replacing_folder, write_json, write_text
@@ -75,12 +76,14 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
     for path in strays(params):
         logger.warning("%s is not a cell of params.yaml: ignored (`tiebench prune`)", path)
     metrics = {cell: cell.metrics() for cell in cells(params)}
+    recurrent = {cell: cell.metrics() for cell in recurrent_cells(params)}
+    every = metrics | recurrent
     evaluated = [*metrics, *imported_cells(params)]
     baselines = {family: group.baseline for family, group in families(params).items()}
-    parameters = tables.parameter_rows(params, metrics)
+    parameters = tables.parameter_rows(params, every)
     imported = list(foreign.model_rows(params))
     language_modeling = list(tables.language_modeling_rows(metrics))
-    curves = list(tables.learning_curve_rows(metrics))
+    curves = list(tables.learning_curve_rows(every))
     retrieval, sentences, searched = searches.retrieval_rows(params, evaluated)
     with scorer() as labels:
         probing = probes.score_probing(params, evaluated, labels)
@@ -93,7 +96,7 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
         *probes.headline_rows(probing.rows),
         *transfers.headline_rows(transfer.rows),
     ]
-    runs = tables.run_rows(params, metrics)
+    runs = tables.run_rows(params, every)
     flattened = list(judgements.flattened_rows(params, curves))
     unsettled = unflattened(flattened)
     sampled = {**searched, **probing.sampled, **transfer.sampled}
@@ -109,7 +112,8 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
 
     write("runs", tables.RUNS, runs)
     write("parameters", tables.PARAMETERS, parameters)
-    write("language_modeling", tables.LANGUAGE_MODELING, language_modeling)
+    words = score_recurrent.language_modeling_rows(recurrent)
+    write("language_modeling", tables.LANGUAGE_MODELING, [*language_modeling, *words])
     write("learning_curves", tables.LEARNING_CURVES, curves)
     write("retrieval", searches.RETRIEVAL, retrieval)
     write("retrieval_by_layer", searches.BY_LAYER, by_layer)
@@ -125,12 +129,14 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
     write("label_sets", score_labels.LABEL_SETS, score_labels.set_rows(params))
     write("label_baselines", score_labels.LABEL_BASELINES, label_baselines)
     write("corpus", tables.CORPUS, tables.corpus_rows(params))
-    provenance = [*tables.provenance_rows(params, metrics), *foreign.provenance_rows(params)]
+    provenance = [*tables.provenance_rows(params, every), *foreign.provenance_rows(params)]
     write("provenance", tables.PROVENANCE, provenance)
     write("imported", foreign.IMPORTED_MODELS, imported)
     summary = summarize(headline, (), baselines)
     write("summary", summary_columns(()), summary)
+    streams = score_recurrent.tables(params, recurrent, unsettled)
     studies = {
+        **streams,
         **score_gradients.tables(params, metrics),
         **score_alignment.tables(params),
         **score_domains.tables(params),
@@ -163,7 +169,8 @@ def _write_tables(params: Params, folder: Path) -> dict[str, dict[str, dict[str,
     write(PRINTED, FIGURES, figure_rows(sources))
     evidence = evidence_of(params.name, folder, params.claims.reports)
     write(LEDGER, ledger.COLUMNS, ledger.verdicts(sources, evidence))
-    return flat(summary, [*parameters, *foreign.parameter_rows(imported)])
+    perplexities = score_recurrent.headline_rows(streams["recurrent_summary"][1])
+    return flat([*summary, *perplexities], [*parameters, *foreign.parameter_rows(imported)])
 
 
 def flat(summary: list[Row], parameters: list[Row]) -> dict[str, dict[str, dict[str, float]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,9 +16,9 @@ from tiebench.evaluation.cells import Cell
 from tiebench.evaluation.scoring import finite
 from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.files import digest_of, read_json, sha256_of
-from tiebench.model.settings import CouplingSettings
+from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.model.words import head_words, table_words
-from tiebench.settings import Params, families
+from tiebench.settings import FamilySettings, GroupSettings, Params, all_groups
 
 Row = dict[str, Any]
 Metrics = Mapping[Cell, Mapping[str, Any]]
@@ -31,7 +32,11 @@ RUNS = (
     "train_flops", "learning_rate", "data_share", "replaced", "seeds", "matches", "matched_in",
 )  # fmt: skip
 PARAMETERS = ("family", "run", "metric", "value")
-LANGUAGE_MODELING = ("family", "run", "seed", "language", "bin", "metric", "value")
+LANGUAGE_MODELING = (
+    "family", "run", "seed", "split", "language", "bin", "metric", "value", "perplexity"
+)  # fmt: skip
+"""`split` is `valid` but for recurrent runs, which have `train` and `test` too; `perplexity` is
+that of the loss of a causal model, per predicted token."""
 LEARNING_CURVES = ("family", "run", "seed", "step", "tokens", "metric", "value")
 CORPUS = ("corpus", "language", "part", "metric", "value")
 PROVENANCE = ("item", "value")
@@ -51,14 +56,16 @@ LIBRARIES = (
 def run_rows(params: Params, metrics: Metrics) -> list[Row]:
     """What each run is: one row, the same for all its seeds."""
     rows: list[Row] = []
-    for family, group in families(params).items():
-        common, masking = group.runs[group.baseline].coupling, group.training.masking
+    for family, group in all_groups(params).items():
+        common = group.runs[group.baseline].coupling
+        windows = group if isinstance(group, FamilySettings) else None
+        masking = windows and windows.training.masking
         described: list[Row] = []
         for run, settings in group.all_runs.items():
-            coupling, training = group.final_coupling(run), group.training_of(run)
-            body, vocabulary = group.body_of(run), _vocabulary(params, group.corpus)
+            coupling, training = final_coupling(group, run), group.training_of(run)
+            body, vocabulary = group.body_of(run), vocabulary_of(params, group.corpus)
             shape = own_shape(coupling, body, vocabulary)
-            seeds, matched = group.seeds_of(run), group.matched.get(run)
+            seeds, matched = group.seeds_of(run), windows and windows.matched.get(run)
             cell = Cell(params.name, family, group.corpus, run, seeds[0], matched is not None)
             described.append(
                 {
@@ -71,7 +78,7 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "input_width": shape.widths[0],
                     "output_width": shape.widths[1],
                     "width": body.width,
-                    "layers": shape.layers,
+                    "layers": _layers(body),
                     "feedforward_width": shape.feedforward_width if shape.layers else None,
                     "other_body": bool(settings.body),
                     "head": head_words(coupling, body.width, vocabulary),
@@ -82,7 +89,7 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
                     "tables": table_words(coupling, body.width, vocabulary),
                     "other_tables": _differ(TABLES, coupling, common),
                     "corpus": group.corpus,
-                    "objective": training.objective,
+                    "objective": metrics[cell]["objective"],
                     "masking": masking.probability if masking and settings.trained else None,
                     "vocabulary": vocabulary,
                     "steps": metrics[cell]["steps"],
@@ -100,6 +107,17 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
             )
         rows += ({**row, "control": control_of(row, described)} for row in described)
     return rows
+
+
+def final_coupling(group: GroupSettings, run: str) -> CouplingSettings:
+    """The coupling of a run's saved model."""
+    if isinstance(group, FamilySettings):
+        return group.final_coupling(run)
+    return group.all_runs[run].coupling
+
+
+def _layers(body: BodySettings) -> int:
+    return 0 if body.kind == "identity" else body.layers
 
 
 def control_of(run: Row, runs: list[Row]) -> str | None:
@@ -140,7 +158,8 @@ def replacements(training: Mapping[str, Any], prefix: str = "") -> str:
     return " ".join(said)
 
 
-def _vocabulary(params: Params, corpus: str) -> int:
+def vocabulary_of(params: Params, corpus: str) -> int:
+    """Entries of the vocabulary of a corpus that is trained on."""
     tokenizer = params.corpora[corpus].tokenizer
     assert tokenizer is not None, "checked when params.yaml was read"
     return tokenizer.vocabulary
@@ -154,11 +173,11 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
     """
     rows: list[Row] = []
     for cell, held in metrics.items():
-        group = families(params)[cell.family]
+        group = all_groups(params)[cell.family]
         expected = coupled_counts(
-            group.final_coupling(cell.run),
+            final_coupling(group, cell.run),
             group.body_of(cell.run),
-            _vocabulary(params, cell.corpus),
+            vocabulary_of(params, cell.corpus),
         ).as_dict()
         if held["parameters"] != expected:
             raise DataError(
@@ -178,10 +197,12 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
 def language_modeling_rows(metrics: Metrics) -> Iterator[Row]:
     """Loss and accuracy of each cell: overall, by language, by token-frequency bin."""
     for cell, held in metrics.items():
-        yield from finite(_validation(cell, held["validation"]), cell, "pretrain", cell.corpus)
+        causal = held["objective"] == "causal"
+        rows = _validation(cell, held["validation"], causal=causal)
+        yield from finite(rows, cell, "pretrain", cell.corpus)
 
 
-def _validation(cell: Cell, validation: Mapping[str, Any]) -> Iterator[Row]:
+def _validation(cell: Cell, validation: Mapping[str, Any], *, causal: bool) -> Iterator[Row]:
     parts = [("all", "all", validation)]
     parts += [(name, "all", part) for name, part in validation["by_language"].items()]
     parts += [("all", part["bin"], part) for part in validation["by_frequency"]]
@@ -189,8 +210,9 @@ def _validation(cell: Cell, validation: Mapping[str, Any]) -> Iterator[Row]:
         for metric, value in part.items():
             if isinstance(value, int | float):
                 yield {
-                    "family": cell.family, "run": cell.run, "seed": cell.seed,
+                    "family": cell.family, "run": cell.run, "seed": cell.seed, "split": "valid",
                     "language": language, "bin": bin_, "metric": metric, "value": value,
+                    "perplexity": math.exp(value) if causal and metric == "loss" else None,
                 }  # fmt: skip
 
 
@@ -209,7 +231,7 @@ def learning_curve_rows(metrics: Metrics) -> Iterator[Row]:
 
 def _history(cell: Cell) -> Iterator[Row]:
     names = {
-        "loss": "training_loss",
+        "train_loss" if cell.family == paths.RECURRENT else "loss": "training_loss",
         "validation_loss": "validation_loss",
         "learning_rate": "learning_rate",
         "gradient_norm": "gradient_norm",
@@ -228,17 +250,27 @@ def corpus_rows(params: Params) -> Iterator[Row]:
     """Sizes of every corpus, what was dropped and why, and the share of repeated tokens."""
     for name in params.corpora:
         meta = corpus_meta(name)
-        for language, strings in meta["read"].items():
+        for language, strings in _read(meta).items():
             yield _corpus_row(name, language, "read", "strings", strings)
-        for item in meta["dropped"]:
+        for item in meta.get("dropped", ()):
             yield _corpus_row(name, item["lang"], "dropped", item["reason"], item["strings"])
-        yield _corpus_row(name, "all", "heldout", "strings", meta["heldout"]["sentences"])
-        for part in ("train", "valid"):
+        heldout = meta.get("heldout", {"sentences": 0})["sentences"]
+        yield _corpus_row(name, "all", "heldout", "strings", heldout)
+        for part in ("train", "valid", "test"):
             for language, sizes in meta.get(part, {}).items():
                 for metric, value in sizes.items():
                     yield _corpus_row(name, language, part, metric, value)
         for language, share in meta.get("repeated_token_share", {}).items():
             yield _corpus_row(name, language, "train", "repeated_token_share", share)
+
+
+def _read(meta: Mapping[str, Any]) -> dict[str, int]:
+    """Strings that were read, by language; a text published in parts is kept whole."""
+    held: dict[str, int] | None = meta.get("read")
+    if held is None:
+        parts = [meta[part] for part in ("train", "valid", "test")]
+        held = {x: sum(part[x]["strings"] for part in parts) for x in meta["languages"]}
+    return held
 
 
 def _corpus_row(corpus: str, language: str, part: str, metric: str, value: float) -> Row:
@@ -264,8 +296,11 @@ def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
     for item, value in _rules(params.statistics).items():
         yield {"item": item, "value": value}
     for name in params.corpora:
-        source = {k: v for k, v in corpus_meta(name)["source"].items() if v is not None}
-        described = ", ".join(f"{key} {value}" for key, value in source.items())
+        source = corpus_meta(name)["source"]
+        if params.corpora[name].published is None:
+            described = _described(source)
+        else:
+            described = "; ".join(f"{part}: {_described(held)}" for part, held in source.items())
         yield {"item": f"corpus {name}, source", "value": described}
         digest = sha256_of(paths.corpus_folder(name) / "meta.json")
         yield {"item": f"corpus {name}, meta.json sha256", "value": digest}
@@ -280,6 +315,10 @@ def provenance_rows(params: Params, metrics: Metrics) -> Iterator[Row]:
         yield {"item": f"code of {stage}, sha256", "value": stage_digest(stage)}
     for library, version in locked_versions(LIBRARIES).items():
         yield {"item": f"version of {library}", "value": version}
+
+
+def _described(source: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in source.items() if value is not None)
 
 
 def _rules(statistics: StatisticsSettings) -> dict[str, str]:

@@ -109,19 +109,21 @@ def corpus_strings(results: Results, corpus: str) -> Any:
     for row in rows:
         if row["part"] == "dropped":
             kept[row["metric"]][row["language"]] = float(row["value"])
-        elif row["metric"] == "strings" and row["part"] in ("train", "valid"):
+        elif row["metric"] == "strings" and row["part"] in ("train", "valid", "test"):
             kept[row["part"]][row["language"]] = float(row["value"])
     heldout = float(next(results.where("corpus", corpus=corpus, part="heldout"))["value"])
     if heldout:
         kept["heldout"] = dict.fromkeys(languages, heldout)
-    first = [part for part in ("train", "valid", "heldout") if part in kept]
+    first = [part for part in ("train", "valid", "test", "heldout") if part in kept]
     dropped = sorted(set(kept) - set(first), key=lambda p: -sum(kept[p].values()))
     for part in dropped[3:]:
         for language, strings in kept.pop(part).items():
             rest = kept["other reasons"]
             rest[language] = rest.get(language, 0.0) + strings
     order = first + dropped[:3] + [part for part in ("other reasons",) if part in kept]
-    colours = ("#0077bb", "#33bbee", "#009988", "#8a8f96", "#ee7733", "#cc3311", "#ee3377")
+    colours = (
+        "#0077bb", "#33bbee", "#009988", "#8a8f96", "#ee7733", "#cc3311", "#ee3377", "#5f656d"
+    )  # fmt: skip
     figure, axes = new_figure(WIDTH, 1.5 + 0.3 * len(languages) + 0.14 * len(order))
     for y, language in enumerate(languages):
         left = 0.0
@@ -140,7 +142,7 @@ def corpus_strings(results: Results, corpus: str) -> Any:
 
 
 def _part_name(part: str) -> str:
-    names = {"train": "training", "valid": "validation", "heldout": "held out"}
+    names = {"train": "training", "valid": "validation", "test": "test", "heldout": "held out"}
     if part in names:
         return names[part]
     return f"dropped: {plain(part)}"

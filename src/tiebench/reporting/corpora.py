@@ -87,6 +87,9 @@ def tables(results: Results, corpus: str) -> Iterator[Table]:
         ("valid", "strings", "validation strings", 0, 1.0),
         ("valid", "tokens", "validation tokens", 0, 1.0),
         ("valid", "unknown_share", "unknown words in validation (%)", 2, 100.0),
+        ("test", "strings", "test strings", 0, 1.0),
+        ("test", "tokens", "test tokens", 0, 1.0),
+        ("test", "unknown_share", "unknown words in test (%)", 2, 100.0),
     ]
     rows = [
         [label, *(number(held[part, metric].get(code, ""), digits, scale) for code in languages)]

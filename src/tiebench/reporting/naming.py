@@ -16,6 +16,7 @@ REASONS = {
     "duplicate": "duplicate of a string of the same language",
     "empty": "empty after white space was collapsed",
     "equals_heldout": "equal to a held-out sentence up to case, digits, punctuation, placeholders",
+    "equals_test": "equal to a test string up to case, digits, punctuation, placeholders",
     "equals_valid": "equal to a validation string up to case, digits, punctuation, placeholders",
     "group_of_heldout": "in one group with a held-out sentence",
     "not_selected": "not among the sentences chosen for evaluation",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tiebench.analysis.statistics import PairedDifference, paired_difference, shared_seeds
 from tiebench.analysis.tables import read_table
+from tiebench.paths import RECURRENT
 
 Row = dict[str, str]
 Pair = tuple[str, str, str]
@@ -39,6 +40,8 @@ TABLES = (
     "claims", "underflow", "remedies", "remedies_summary", "remedies_runs", "remedies_pairs",
     "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
     "vocabulary_exponents",
+    "recurrent_runs", "recurrent_perplexity", "recurrent_curves", "recurrent_summary",
+    "recurrent_pairs", "recurrent_published",
 )  # fmt: skip
 
 
@@ -60,8 +63,9 @@ class Results:
 
     @cached_property
     def families(self) -> list[str]:
-        """Families of runs, in order."""
-        return list(dict.fromkeys(row["family"] for row in self["runs"]))
+        """Families of runs that are trained on windows of text, in order."""
+        found = dict.fromkeys(row["family"] for row in self["runs"])
+        return [family for family in found if family != RECURRENT]
 
     def runs(self, family: str) -> list[Row]:
         """What each main run of a family is, the baseline first and what is untrained last."""
