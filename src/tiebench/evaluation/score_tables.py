@@ -18,7 +18,13 @@ from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.files import digest_of, read_json, sha256_of
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.model.words import head_words, table_words
-from tiebench.settings import FamilySettings, GroupSettings, Params, all_groups
+from tiebench.settings import (
+    FamilySettings,
+    GroupSettings,
+    Params,
+    RecurrentFamilySettings,
+    all_groups,
+)
 
 Row = dict[str, Any]
 Metrics = Mapping[Cell, Mapping[str, Any]]
@@ -57,6 +63,7 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
     """What each run is: one row, the same for all its seeds."""
     rows: list[Row] = []
     for family, group in all_groups(params).items():
+        assert isinstance(group, FamilySettings | RecurrentFamilySettings), "there are two kinds"
         common = group.runs[group.baseline].coupling
         windows = group if isinstance(group, FamilySettings) else None
         masking = windows and windows.training.masking

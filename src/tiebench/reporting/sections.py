@@ -19,6 +19,7 @@ from tiebench.reporting import (
     language_modeling,
     pairs,
     probing,
+    recurrent,
     remedies,
     retrieval,
     runs,
@@ -65,6 +66,8 @@ def sections(results: Results) -> Iterator[Section]:
         if any(results.where("published", family=family)):
             yield comparisons.section(results, family, title)
         yield runs.section(results, family, title)
+    if results["recurrent_runs"]:
+        yield recurrent.section(results)
     if results["sweeps"]:
         yield sweeps.section(results)
     if results["domains"]:
