@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiebench.reporting.estimates import seeds_of
-from tiebench.reporting.naming import capital, counted, joined, number, signed
+from tiebench.reporting.naming import capital, joined, number, signed
 from tiebench.reporting.results import Results, Row
 
 SPLITS = {"valid": "validation", "test": "test", "train": "training"}
@@ -105,10 +105,10 @@ def _published(results: Results) -> Iterator[str]:
         limit = f"{float(tests[0]['tolerance_percent']):g}%"
         how = "the printed settings" if settings == "true" else "the settings as far as printed"
         yield (
-            f"With {how} of {source}, {place}, {near} of {counted(len(tests), 'test perplexity')} "
+            f"With {how} of {source}, {place}, {near} of {len(tests)} test perplexities "
             f"{'is' if near == 1 else 'are'} within {limit} of the printed one: {joined(told)} "
             f"(over {seeds_of(int(tests[0]['seeds']))})."
-        ).replace("perplexitys", "perplexities")
+        )
 
 
 def _overfitted(results: Results) -> Iterator[str]:
