@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from tests.reporting.recurrent_artefacts import make_params as recurrent_params
+from tests.reporting.recurrent_artefacts import write_recurrent
 from tiebench.analysis.published import compare, relative, verdict
 from tiebench.analysis.tables import read_table
 from tiebench.errors import DataError
@@ -21,6 +23,7 @@ from tiebench.evaluation.score_retrieval import BY_LAYER, published_pair, publis
 from tiebench.evaluation.score_tables import control_of, replacements
 from tiebench.evaluation.summaries import summarize
 from tiebench.prune import strays
+from tiebench.reporting.report import render
 from tiebench.settings import Params
 
 FAKE = runpy.run_path(str(Path(__file__).parents[1] / "reporting" / "artefacts.py"))
@@ -631,3 +634,42 @@ def test_what_untrained_runs_do_as_well_decides_nothing(metric: str) -> None:
     assert reason([]) == "no untrained control"
     assert reason(measured("untrained", metric, LOW)) == "not above the untrained control"
     assert reason(measured("untrained", metric, [0.0, 0.01, 0.0, 0.01, 0.0])) == ""
+
+
+def test_the_recurrent_family_is_scored_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = recurrent_params("press_wolf", (0, 1))
+    texts = {"home_english": whole.corpora["home_english"]}
+    params = small_params(seeds=(0,))
+    params = params.model_copy(
+        update={"recurrent": whole.recurrent, "corpora": params.corpora | texts}
+    )
+    FAKE["write_artefacts"](params)
+    write_recurrent(params)
+    assert not strays(params)
+    score(params)
+    rows = {row["run"]: row for row in table(tmp_path, "runs") if row["family"] == "recurrent"}
+    assert len(rows) == 6 and rows["wt"]["layers"] == "2" and rows["wt"]["tied"] == "true"
+    assert rows["wt"]["objective"] == "causal" and rows["wt"]["steps"] == "40"
+    counts = [x for x in table(tmp_path, "parameters") if x["family"] == "recurrent"]
+    assert len(counts) == 6 * 8
+    words = [x for x in table(tmp_path, "language_modeling") if x["family"] == "recurrent"]
+    assert len(words) == 6 * 2 * 3 and {x["metric"] for x in words} == {"loss"}
+    others = [x for x in table(tmp_path, "language_modeling") if x["family"] == "encoders"]
+    assert {(x["split"], x["perplexity"]) for x in others} == {("valid", "")}
+    metrics = json.loads((tmp_path / "reports/small/metrics.json").read_text())["recurrent"]
+    (summary,) = [
+        x for x in table(tmp_path, "recurrent_summary") if (x["run"], x["split"]) == ("wt", "test")
+    ]
+    assert metrics["wt"]["perplexity_test"] == float(summary["perplexity"])
+    assert metrics["wt"]["parameters_pretraining"] == int(rows["wt"]["vocabulary"]) * 65 + 66_048
+    flat = {x["run"] for x in table(tmp_path, "flattened") if x["family"] == "recurrent"}
+    assert flat == set(rows)
+    assert not [x for x in table(tmp_path, "pairs") if x["family"] == "recurrent"]
+    claims = {x["id"]: x for x in table(tmp_path, "claims")}
+    assert claims["tying_lowers_test_perplexity"]["verdict"] == "inconclusive"
+    render(params)
+    page = (tmp_path / "reports/small/index.html").read_text()
+    assert 'id="recurrent"' in page and 'id="recurrent-language' not in page

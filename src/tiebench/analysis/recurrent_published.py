@@ -41,9 +41,9 @@ class PublishedRow:
     reproduction: float | None
 
     @property
-    def where(self) -> str:
-        """`Press and Wolf 2017, table 6, small: Small + WT`."""
-        return f"{self.source}, {self.place}: {self.row}"
+    def table(self) -> str:
+        """`Press and Wolf 2017, table 6, small`."""
+        return f"{self.source}, {self.place}"
 
     def others(self, about: Mapping[str, Any]) -> list[str] | None:
         """The settings in which a run differs; None where it is another coupling.

@@ -36,12 +36,13 @@ RUNS = (
     "projection_penalty", "augmented", "augmented_weight", "augmented_temperature", "dropout",
     "dropout_input", "dropout_between", "dropout_recurrent", "dropout_output", "units", "layers",
     "vocabulary", "epochs", "constant_epochs", "decay", "learning_rate", "clip", "batch_size",
-    "sequence_length", "seeds", "parameters", "published_row", "published_parameters",
-    "parameters_agree", "as_published", "reason",
+    "sequence_length", "seeds", "parameters", "published_table", "published_row",
+    "published_parameters", "parameters_agree", "as_published", "reason",
 )  # fmt: skip
-"""`published_row`: the printed row of the same coupling whose settings are nearest.
-`parameters_agree`: whether ours round to its digits. `as_published`: `true`, `as far as printed`
-where the source leaves settings out, or `false` with the settings that differ as the reason."""
+"""`published_table` and `published_row`: the printed row of the same coupling whose settings are
+nearest. `parameters_agree`: whether ours round to its digits, at its settings. `as_published`:
+`true`, `as far as printed` where the source leaves settings out, or `false`, with the settings that
+differ as the reason."""
 PERPLEXITY = ("run", "seed", "split", "epoch", "loss", "perplexity", "best_epoch", "at_best_epoch")
 """After the last epoch; the best epoch is that of the lowest validation loss. The test text is read
 once, after the last."""
@@ -207,23 +208,29 @@ def _beside(about: Row, printed: Iterable[PublishedRow], count: int) -> Row:
     """The printed row that is nearest to a run: of its coupling, with fewest other settings."""
     found = [(others, row) for row in printed if (others := row.others(about)) is not None]
     if not found:
-        empty = dict.fromkeys(("published_row", "published_parameters", "parameters_agree"))
+        empty = dict.fromkeys(
+            ("published_table", "published_row", "published_parameters", "parameters_agree")
+        )
         return {**empty, "as_published": False, "reason": "no printed row of this coupling"}
     others, row = min(found, key=lambda x: len(x[0]))
     complete = "true" if row.complete else "as far as printed"
+    counted = row.parameters if not others else None
     return {
-        "published_row": row.where,
+        "published_table": row.table,
+        "published_row": row.row,
         "published_parameters": row.parameters,
-        "parameters_agree": row.parameters and agrees(row.parameters, float(count), 10**6),
+        "parameters_agree": counted and agrees(counted, float(count), 10**6),
         "as_published": "false" if others else complete,
-        "reason": "; ".join(_other(x, about.get(x), row.settings[x]) for x in others),
+        "reason": "; ".join(
+            dict.fromkeys(_other(x, about.get(x), row.settings[x]) for x in others)
+        ),
     }
 
 
 def _other(name: str, mine: Any, printed: Any) -> str:
     section, _, key = name.partition(".")
     if section == "corpus" and key in SPLITS:
-        return f"other text than Penn Treebank ({key})"
+        return "other text than Penn Treebank"
     said = ["none" if x is None else f"{x:.6g}" if isinstance(x, float) else str(x)
             for x in (mine, printed)]  # fmt: skip
     return f"{key.replace('.', ' ').replace('_', ' ')} {said[0]}, not {said[1]}"
@@ -356,7 +363,8 @@ def _published_rows(runs: Sequence[Row], losses: Losses) -> Iterator[Row]:
     """Every printed figure; beside it each of our runs that has its settings."""
     limit = tolerance()
     for printed in published_rows():
-        ours = [x for x in runs if x["published_row"] == printed.where]
+        at = (printed.table, printed.row)
+        ours = [x for x in runs if (x["published_table"], x["published_row"]) == at]
         same = [row for row in ours if row["as_published"] != "false"]
         for row in same or (None,):
             for split, value in printed.printed.items():

@@ -37,6 +37,7 @@ RUN_COLUMNS = {
     "sequence_length": "steps",
     "seeds": "seeds",
     "parameters": "parameters",
+    "published_table": "printed table",
     "published_row": "printed row",
     "published_parameters": "printed parameters (M)",
     "parameters_agree": "ours round to it",

@@ -62,7 +62,7 @@ def _perplexities(axis: Any, limits: tuple[float, float]) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     axis.axes.set_yscale("log") if axis.axis_name == "y" else axis.axes.set_xscale("log")
-    wide = limits[1] > 4 * limits[0]
+    wide = limits[1] > 8 * limits[0]
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(5))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
@@ -120,6 +120,7 @@ def differences(results: Results, split: str) -> Any:
         f"{wrapped(capital(row['differs']), 30)}\n{wrapped(circumstances(row), 34)}" for row in rows
     ]
     forest(axes, rows, names, [VERDICTS[row["verdict"]] for row in rows], 1.0)
+    axes.locator_params(axis="x", nbins=4)
     for verdict in dict.fromkeys(row["verdict"] for row in rows):
         colour, marker = VERDICTS[verdict]
         axes.plot([], [], color=colour, marker=marker, label=verdict)

@@ -62,9 +62,9 @@ def _effect(effect: str, held: dict[str, Row]) -> str:
         if _answer(row) == "undecided":
             reasons.setdefault(row["reason"].replace("_", " "), []).append(_size(split, row))
     for reason, found in reasons.items():
-        seeds = seeds_of(int(first["seeds"]))
         parts.append(
-            f"is not decided to change ({reason}) that of {joined(found)} in the mean over {seeds}"
+            f"is not decided to change ({reason}) the perplexity of {joined(found)} in the mean "
+            f"over {seeds_of(int(first['seeds']))}"
         )
     return capital(f"{start} {'; '.join(parts)}.")
 
