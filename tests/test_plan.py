@@ -26,7 +26,7 @@ def test_without_a_lock_everything_runs(tree) -> None:
         **dict.fromkeys(
             (
                 "initial_loss", "bigram", "domains", "word_forms", "tables_encoders",
-                "tables_decoders", "tables_word_decoders",
+                "tables_decoders", "tables_word_decoders", "tables_recurrent",
             )
         , 1),
         **{f"{task}_encoders": 10 for task in ("pretrain", "retrieval", "probing", "transfer")},

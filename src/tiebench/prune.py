@@ -10,7 +10,7 @@ from pathlib import Path
 from tiebench.evaluation.cells import cells, evaluations, imported_cells, recurrent_cells
 from tiebench.files import writing
 from tiebench.paths import corpus_folder, evaluation_folder, evidence_folder, labels_folder
-from tiebench.settings import Params, families
+from tiebench.settings import Params, all_groups
 
 
 def strays(params: Params, *, other_reports: bool = False) -> list[Path]:
@@ -57,7 +57,7 @@ def _named(params: Params) -> Iterator[Path]:
     if params.domains:
         yield evaluation_folder(params.name, "domains")
     if params.tables:
-        yield from (evaluation_folder(params.name, "tables") / x for x in families(params))
+        yield from (evaluation_folder(params.name, "tables") / x for x in all_groups(params))
     for report in params.claims.reports:
         yield evidence_folder(params.name, report)
     for sweep in params.sweeps:

@@ -35,6 +35,9 @@ from tiebench.training.recurrent_settings import (
 from tiebench.training.settings import FamilySettings as FamilySettings
 from tiebench.training.settings import GroupSettings as GroupSettings
 
+Group = FamilySettings | RecurrentFamilySettings
+"""The two kinds of families of runs."""
+
 
 class Params(Settings):
     """params.yaml."""
@@ -135,7 +138,7 @@ def read_params(path: Path = PARAMS) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def find_run(params: Params, family: str, run: str) -> GroupSettings:
+def find_run(params: Params, family: str, run: str) -> Group:
     """The family that holds a run.
 
     Raises:
@@ -153,10 +156,10 @@ def find_run(params: Params, family: str, run: str) -> GroupSettings:
     return held[family]
 
 
-def all_groups(params: Params) -> dict[str, GroupSettings]:
+def all_groups(params: Params) -> dict[str, Group]:
     """The families of runs with the recurrent ones, by the key that holds them."""
     values = {name: getattr(params, name) for name in Params.model_fields}
-    return {name: x for name, x in values.items() if isinstance(x, GroupSettings)}
+    return {name: x for name, x in values.items() if isinstance(x, Group)}
 
 
 def families(params: Params) -> dict[str, FamilySettings]:

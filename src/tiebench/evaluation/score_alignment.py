@@ -24,7 +24,7 @@ from tiebench.experiments.saved_tables import compared
 from tiebench.experiments.tables_settings import RAW
 from tiebench.paths import evaluation_folder
 from tiebench.published.figures import PUBLISHED_ALIGNMENT
-from tiebench.settings import Params, families
+from tiebench.settings import FamilySettings, Params, all_groups
 
 Row = dict[str, Any]
 NUMBERS = {"seed": int, "layer": int, "value": float, "floor": float}
@@ -75,7 +75,7 @@ def tables(params: Params) -> dict[str, tuple[Sequence[str], list[Row]]]:
 def _read(params: Params) -> dict[str, list[Row]]:
     """The raw tables with numbers, after a check that they are of these runs and seeds."""
     held: dict[str, list[Row]] = {name: [] for name in RAW}
-    for family, group in families(params).items():
+    for family, group in all_groups(params).items():
         folder = evaluation_folder(params.name, "tables") / family
         mend = f"run `dvc repro tables_{family}`"
         expected = {(family, run, seed) for run in group.runs for seed in group.seeds}
@@ -83,6 +83,8 @@ def _read(params: Params) -> dict[str, list[Row]]:
             path = folder / f"{name}.csv"
             if name == "alignment" and not compared(group):
                 continue  # one table in every run
+            if name == "logit_lens" and not isinstance(group, FamilySettings):
+                continue  # its layers are read along a stream
             rows = read_numbers(path, columns, NUMBERS, optional=("floor",), mend=mend)
             held[name] += rows
             present = {(x["family"], x["run" if "run" in x else "first"], x["seed"]) for x in rows}

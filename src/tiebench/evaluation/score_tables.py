@@ -18,13 +18,7 @@ from tiebench.evaluation.statistics_settings import StatisticsSettings
 from tiebench.files import digest_of, read_json, sha256_of
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.model.words import head_words, table_words
-from tiebench.settings import (
-    FamilySettings,
-    GroupSettings,
-    Params,
-    RecurrentFamilySettings,
-    all_groups,
-)
+from tiebench.settings import FamilySettings, Params, all_groups
 
 Row = dict[str, Any]
 Metrics = Mapping[Cell, Mapping[str, Any]]
@@ -63,13 +57,12 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
     """What each run is: one row, the same for all its seeds."""
     rows: list[Row] = []
     for family, group in all_groups(params).items():
-        assert isinstance(group, FamilySettings | RecurrentFamilySettings), "there are two kinds"
         common = group.runs[group.baseline].coupling
         windows = group if isinstance(group, FamilySettings) else None
         masking = windows and windows.training.masking
         described: list[Row] = []
         for run, settings in group.all_runs.items():
-            coupling, training = final_coupling(group, run), group.training_of(run)
+            coupling, training = group.final_coupling(run), group.training_of(run)
             body, vocabulary = group.body_of(run), vocabulary_of(params, group.corpus)
             shape = own_shape(coupling, body, vocabulary)
             seeds, matched = group.seeds_of(run), windows and windows.matched.get(run)
@@ -114,13 +107,6 @@ def run_rows(params: Params, metrics: Metrics) -> list[Row]:
             )
         rows += ({**row, "control": control_of(row, described)} for row in described)
     return rows
-
-
-def final_coupling(group: GroupSettings, run: str) -> CouplingSettings:
-    """The coupling of a run's saved model."""
-    if isinstance(group, FamilySettings):
-        return group.final_coupling(run)
-    return group.all_runs[run].coupling
 
 
 def _layers(body: BodySettings) -> int:
@@ -182,7 +168,7 @@ def parameter_rows(params: Params, metrics: Metrics) -> list[Row]:
     for cell, held in metrics.items():
         group = all_groups(params)[cell.family]
         expected = coupled_counts(
-            final_coupling(group, cell.run),
+            group.final_coupling(cell.run),
             group.body_of(cell.run),
             vocabulary_of(params, cell.corpus),
         ).as_dict()

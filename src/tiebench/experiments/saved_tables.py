@@ -13,7 +13,7 @@ from tiebench.evaluation.cells import Cell
 from tiebench.experiments.tables_settings import TablesSettings
 from tiebench.model.lm import LanguageModel, load_model
 from tiebench.model.settings import CouplingSettings
-from tiebench.settings import FamilySettings, Params, families
+from tiebench.settings import FamilySettings, Group, Params, all_groups
 
 INPUT, OUTPUT, BOTH = "input", "output", "tied"
 """The sides of a run with two tables, and the one table of a tied run."""
@@ -58,8 +58,8 @@ class Saved:
             DataError: missing, damaged, or of another coupling, body or vocabulary than the run's;
                 with the command that makes it.
         """
-        group = families(self.params)[self.family]
-        matched = run in group.matched
+        group = all_groups(self.params)[self.family]
+        matched = isinstance(group, FamilySettings) and run in group.matched
         cell = Cell(self.params.name, self.family, group.corpus, run, seed, matched)
         if not (cell.folder / "config.json").is_file():
             raise DataError(
@@ -82,7 +82,7 @@ class Saved:
 
     def initial(self, run: str, seed: int) -> LanguageModel:
         """The model before training, drawn again."""
-        group = families(self.params)[self.family]
+        group = all_groups(self.params)[self.family]
         model = LanguageModel(group.all_runs[run].coupling, group.body_of(run), self.vocabulary)
         model.initialize(seed)
         if not group.final_coupling(run).tied:
@@ -100,13 +100,13 @@ class Saved:
         return np.asarray(matrix.double().numpy()[tokens])
 
 
-def has_two_tables(group: FamilySettings, run: str) -> bool:
+def has_two_tables(group: Group, run: str) -> bool:
     """Whether the matrices of the two sides differ when a run is saved."""
     coupling = group.final_coupling(run)
     return not coupling.tied or bool(coupling.input_operations or coupling.output_operations)
 
 
-def compared(group: FamilySettings) -> list[str]:
+def compared(group: Group) -> list[str]:
     """The trained runs whose tables are aligned: those with two, and the tied ones beside them."""
     trained = [run for run, held in group.runs.items() if held.trained]
     two = {run for run in trained if has_two_tables(group, run)}
@@ -114,7 +114,7 @@ def compared(group: FamilySettings) -> list[str]:
     return [run for run in trained if run in two | beside]
 
 
-def partners(group: FamilySettings, run: str) -> list[str]:
+def partners(group: Group, run: str) -> list[str]:
     """The trained runs with one table that differ from an untied `run` in tying alone.
 
     The learning rates may differ: each coupling may have its best one.
@@ -137,5 +137,5 @@ def _but_for_tying(coupling: CouplingSettings) -> dict[str, object]:
     return coupling.model_dump(exclude={"option", "tied", "shared_initialization"})
 
 
-def _but_for_rates(group: FamilySettings, run: str) -> dict[str, object]:
+def _but_for_rates(group: Group, run: str) -> dict[str, object]:
     return group.training_of(run).model_dump(exclude=set(RATES))

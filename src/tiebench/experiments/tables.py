@@ -17,7 +17,13 @@ import torch
 from tiebench import paths
 from tiebench.analysis.alignment import IDENTITY, Table, compare, row_cosines, shape
 from tiebench.analysis.tables import write_table
-from tiebench.corpus.tokenizer import SPECIALS, UNKNOWN, is_of_words, load_corpus_tokenizer
+from tiebench.corpus.tokenizer import (
+    SPECIALS,
+    UNKNOWN,
+    is_of_words,
+    load_corpus_tokenizer,
+    load_tokenizer,
+)
 from tiebench.corpus.tokens import read_tokens
 from tiebench.errors import SettingsError
 from tiebench.experiments.logit_lens import lens_rows, windows
@@ -35,7 +41,7 @@ from tiebench.experiments.tables_settings import RAW
 from tiebench.files import holding, replacing_folder
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.settings import FamilySettings, Params, families
+from tiebench.settings import FamilySettings, Group, Params, all_groups
 
 Row = dict[str, Any]
 SAME, OTHER = "same", "other"
@@ -51,7 +57,7 @@ def run(params: Params, family: str) -> None:
             that makes it.
         BusyError: another process is at work on the same tables.
     """
-    known = families(params)
+    known = all_groups(params)
     if family not in known:
         raise SettingsError(
             family,
@@ -82,10 +88,12 @@ class Comparison:
     def __init__(self, params: Params, family: str, device: torch.device) -> None:
         assert params.tables is not None, "the stage has its section"
         self.settings, self.device = params.tables, device
-        self.group: FamilySettings = families(params)[family]
+        self.group: Group = all_groups(params)[family]
         folder = paths.corpus_folder(self.group.corpus)
-        languages = params.corpora[self.group.corpus].languages
-        tokenizer = load_corpus_tokenizer(folder / "tokenizer.json")
+        corpus = params.corpora[self.group.corpus]
+        languages, published = corpus.languages, corpus.published is not None
+        load = load_tokenizer if published else load_corpus_tokenizer
+        tokenizer = load(folder / "tokenizer.json")
         train, valid = (
             read_tokens(folder / f"{part}.safetensors", folder / "tokenizer.json", languages)
             for part in ("train", "valid")
@@ -93,9 +101,12 @@ class Comparison:
         vocabulary = tokenizer.get_vocab_size()
         counts = sum(np.bincount(ids, minlength=vocabulary) for ids in train.values())
         first = UNKNOWN + 1 if is_of_words(tokenizer) else SPECIALS
+        first = 0 if published else first  # all of its types are of the text
         self.frequencies = Frequencies.of(np.asarray(counts), first, self.settings)
         self.saved = Saved(params, family, vocabulary)
-        self.batches = windows(valid, self.group.training, vocabulary, self.settings.windows)
+        self.batches = None  # a recurrent body reads no windows
+        if isinstance(self.group, FamilySettings):
+            self.batches = windows(valid, self.group.training, vocabulary, self.settings.windows)
         self.held: dict[tuple[str, int, str, bool], Table] = {}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
@@ -116,8 +127,10 @@ class Comparison:
     def _of_model(self, run: str, seed: int) -> Iterator[tuple[str, Row]]:
         model = self.saved.model(run, seed)
         at = {"run": run, "seed": seed}
-        for layer, metric, value in lens_rows(model.to(self.device), self.batches, self.device):
-            yield "logit_lens", {**at, "layer": layer, "metric": metric, "value": value}
+        if self.batches is not None:
+            model = model.to(self.device)
+            for layer, metric, value in lens_rows(model, self.batches, self.device):
+                yield "logit_lens", {**at, "layer": layer, "metric": metric, "value": value}
         for table in self._sides(run):
             rows = self.saved.matrix(run, seed, table, self.frequencies.tokens)
             for bin_, metric, value in self._geometry(rows):

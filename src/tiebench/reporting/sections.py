@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiebench.paths import RECURRENT
 from tiebench.reporting import (
     accounts,
     against_loss,
@@ -68,6 +69,8 @@ def sections(results: Results) -> Iterator[Section]:
         yield runs.section(results, family, title)
     if results["recurrent_runs"]:
         yield recurrent.section(results)
+        if any(results.where("table_geometry", family=RECURRENT)):
+            yield alignment.section(results, RECURRENT, ", recurrent")
     if results["sweeps"]:
         yield sweeps.section(results)
     if results["domains"]:

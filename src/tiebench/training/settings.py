@@ -245,6 +245,10 @@ class GroupSettings(Settings):
         """The seeds that a run is trained with."""
         return self.seeds
 
+    def final_coupling(self, run: str) -> CouplingSettings:
+        """The coupling of a run's saved model."""
+        return self.all_runs[run].coupling
+
     def body_of(self, run: str) -> BodySettings:
         """The body of a run: the family's, with the run's replacements.
 
