@@ -20,6 +20,6 @@ def merged(path):
 
 def composed_coupling(path: Path, narrow: int = 4, wide: int = 24) -> CouplingSettings:
     """The settings in a file, in a family with these widths."""
-    family = OmegaConf.create({"widths": {"narrow": narrow, "wide": wide}})
+    family = OmegaConf.create({"widths": {"narrow": narrow, "wide": wide}, "body": {"std": 0.02}})
     family = OmegaConf.merge(family, {"runs": {"t": {"coupling": merged(path)}}})
     return CouplingSettings(**OmegaConf.to_container(family, resolve=True)["runs"]["t"]["coupling"])

@@ -37,12 +37,16 @@ DECODERS = {
     f"pretrain_decoders@home_small_vocabulary-{run}-0"
     for run in ("tied", "untied", "orthogonal_standard")
 }
+RECURRENT = {
+    f"pretrain_recurrent@home_english-{run}-0" for run in ("baseline", "wt", "pr", "wt_pr")
+}
 SWEEPS = {f"sweeps@{name}" for name in ("pilot", "stability", "regularization", "underflow")}
 TABLES_OF_WORDS = "tables_word_decoders@home_words"
 BESIDE = {
-    "prepare@home_words", "prepare@home_small_vocabulary", *WORDS, *DECODERS, *SWEEPS,
+    "prepare@home_words", "prepare@home_small_vocabulary", "prepare@home_english",
+    *WORDS, *DECODERS, *RECURRENT, *SWEEPS,
     "word_forms", "bigram", "initial_loss", "domains", "tables_decoders@home_small_vocabulary",
-    TABLES_OF_WORDS,
+    TABLES_OF_WORDS, "tables_recurrent@home_english",
 }  # fmt: skip
 """Stages that no setting of the encoders or of their tasks reruns."""
 PASSED = {"settings", "code", "tables_encoders@home"}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.reporting.recurrent_artefacts import LOSSES, SPREAD, make_params, write_recurrent
+from tests.training.test_recurrent import corpus  # noqa: F401
+from tests.training.test_recurrent import make_params as trained_params
 from tiebench.analysis.counting import coupled_counts
 from tiebench.analysis.learning_curves import flattened_rows, unflattened, validation_curves
 from tiebench.analysis.recurrent_published import published_rows, tolerance
@@ -20,6 +22,7 @@ from tiebench.files import read_json, write_json, write_text
 from tiebench.model.lm import LanguageModel
 from tiebench.prune import strays
 from tiebench.settings import Params
+from tiebench.training.pretrain import pretrain
 
 
 @pytest.fixture(autouse=True)
@@ -251,3 +254,26 @@ def test_headlines_are_perplexities():
     rows = made("press_wolf", (0,))["recurrent_summary"]
     held = {(x["run"], x["metric"]): x["mean"] for x in score_recurrent.headline_rows(rows)}
     assert held["wt", "perplexity_test"] == where(rows, run="wt", split="test")[0]["perplexity"]
+
+
+def test_cells_that_were_trained_here_are_scored(corpus):  # noqa: F811
+    params = trained_params()
+    group = params.recurrent
+    group = group.model_copy(
+        update={"runs": {run: group.runs[run] for run in ("baseline", "wt")}, "seeds": [0]}
+    )
+    params = params.model_copy(update={"recurrent": group})
+    for cell in recurrent_cells(params):
+        pretrain(params, cell.family, cell.run, cell.seed)
+    held = scored(params)
+    for row in held["recurrent_perplexity"]:
+        path = Path("runs/small/recurrent") / f"{row['run']}-s0" / "metrics.json"
+        said = read_json(path, mend="")["perplexity"][row["split"]]
+        assert row["perplexity"] == pytest.approx(said, rel=1e-12)
+    assert len(held["recurrent_perplexity"]) == 2 * 3
+    last = where(held["recurrent_curves"], run="wt", epoch=3, split="train")
+    assert last[0]["perplexity"] == where(
+        held["recurrent_perplexity"], run="wt", split="train"
+    )[0]["perplexity"]  # fmt: skip
+    rows = score_tables.parameter_rows(params, {x: x.metrics() for x in recurrent_cells(params)})
+    assert len(rows) == 2 * 8
