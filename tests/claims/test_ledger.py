@@ -63,8 +63,9 @@ def test_verdicts_follow_the_tables(tmp_path) -> None:
 
 def test_without_rows_nothing_is_measured(tmp_path) -> None:
     sources = write_claims(tmp_path / "claims", more=CLAIM)
+    (tmp_path / "t.csv").write_text("seeds,mean,low,high\n")
     row = verdict(sources, Evidence("own", tmp_path))
-    assert (row["verdict"], row["reason"]) == ("not measured", "the report has no table t")
+    assert (row["verdict"], row["reason"]) == ("not measured", "the table t is empty")
     assert row["measured"] is row["report"] is row["figure"] is None
     assert row["command"] == "dvc repro score" and row["needs"] == "both"
     row = verdict(write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": []}), Evidence("own", tmp_path))  # fmt: skip
@@ -172,6 +173,9 @@ def test_tables_of_another_report_are_set_aside(tmp_path, monkeypatch) -> None:
     shutil.copyfile("reports/base/tables/t.csv", "reports/base/tables/other.csv")
     with pytest.raises(DataError, match="run `dvc repro evidence@base`"):
         evidence_of("small", Path("own"), ["base"])
+    Path("own").mkdir()
+    for table in ("t", "gone"):
+        Path(f"own/{table}.csv").write_text("seeds,mean,low,high\n")
     set_aside("small", "base")
     assert [x.name for x in Path("evals/small/evidence/base").iterdir()] == ["t.csv"]
     held = evidence_of("small", Path("own"), ["base"])
@@ -216,3 +220,27 @@ def turn(path: Path, columns: tuple[str, str, str]) -> None:
             f"{-float(row[x])}" if row[x] else "" for x in (value, high, low)
         )
     write_table(path, list(rows[0]), rows)
+
+
+def test_curves_that_fall_leave_it_open(tmp_path) -> None:
+    """What rests on runs whose learning curves still fall is decided by none of its rows."""
+    flat = {**INTERVAL, "flat": {"family": "decoders", "run": ["tied", "untied"]}}
+    sources = write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": [flat]})
+    own = report(tmp_path / "own", 0.3)
+    for states, wanted in (
+        ({"tied": True, "untied": True}, "agrees"),
+        ({"tied": True, "untied": False}, "inconclusive"),
+    ):
+        rows = [{"family": "decoders", "run": run, "flat": x} for run, x in states.items()]
+        write_table(tmp_path / "own/flattened.csv", list(rows[0]), rows)
+        row = verdict(sources, Evidence("own", own.folder))
+        assert row["verdict"] == wanted
+        assert ("the learning curves of untied have not flattened" in row["reason"]) is (
+            wanted == "inconclusive"
+        )
+
+
+def test_a_table_that_no_report_has_is_an_error(tmp_path) -> None:
+    sources = write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": [{**INTERVAL, "table": "tt"}]})  # fmt: skip
+    with pytest.raises(DataError, match=r"claims/one\.yaml: claims\.more\.decided_by\.0: found a table tt, which no report has"):  # fmt: skip
+        verdict(sources, report(tmp_path / "own", 0.3))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiebench.analysis.printed import agrees
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.claims.evidence import Evidence, Row, Unmeasured, matching
 from tiebench.claims.schema import (
+    FLATTENED,
     Compare,
     Interval,
     Judged,
@@ -23,6 +24,10 @@ from tiebench.errors import DataError
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 DIFFERENT, EQUIVALENT, UNDECIDED = "different", "equivalent", "undecided"
+SAID_OF = {
+    "equal": "printed", "alike": "claimed", "above": "claimed above", "below": "claimed below",
+}  # fmt: skip
+"""What stands between a number and the one that it is compared with."""
 POINTS = 100.0
 """The table of published differences has ours as shares, and theirs in points."""
 
@@ -54,6 +59,18 @@ def decide(measurement: Selection, evidence: Evidence) -> Decision:
         Unmeasured: the report has nothing to read it from.
         DataError: a table lacks a column, or a cell is no number.
     """
+    found = _decide(measurement, evidence)
+    if not measurement.flat or found.state == INCONCLUSIVE:
+        return found
+    rows = evidence.select(FLATTENED, measurement.flat, ["flat", "run"])
+    falling = sorted({row["run"] for row in rows if row["flat"] != "true"})
+    if not falling:
+        return found
+    reason = f"the learning curves of {' and '.join(falling)} have not flattened"
+    return replace(found, state=INCONCLUSIVE, reason=reason)
+
+
+def _decide(measurement: Selection, evidence: Evidence) -> Decision:
     if isinstance(measurement, Interval):
         return _interval(measurement, evidence)
     if isinstance(measurement, Judged):
@@ -319,7 +336,7 @@ def _compared(pairs: Sequence[tuple[Row, str, str]], measurement: Compare) -> De
         else:
             held = value > at if measurement.direction == "above" else value < at
         shown = other if measurement.factor == 1 else f"{measurement.factor:g} × {cell_text(other)}"
-        beside = "printed" if measurement.direction == "equal" else "beside"
+        beside = SAID_OF[measurement.direction]
         text = f"{in_unit(short(value), measurement.unit)}, {beside} {cell_text(shown)}"
         decisions.append(Decision(HOLDS if held else FAILS, text, spread=abs(value - at)))
     return _together([row for row, _, _ in pairs], decisions, measurement)

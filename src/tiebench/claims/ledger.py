@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from tiebench.account.words import near_names
 from tiebench.claims.decide import FAILS, HOLDS, INCONCLUSIVE, Decision, decide, is_published
 from tiebench.claims.evidence import Evidence, Unmeasured, selection_text
 from tiebench.claims.schema import Claim, Selection, Source
@@ -110,15 +112,24 @@ def _outcomes(subject: str, claim: Claim, reports: Mapping[str, Evidence]) -> li
 def _outcome(
     subject: str, position: int, measurement: Selection, evidence: Evidence, *, own: bool
 ) -> Outcome:
+    lacking = sorted(measurement.tables() - evidence.held) if own else []
+    if lacking:
+        near = ", ".join(near_names(lacking[0], sorted(evidence.held)))
+        raise DataError(
+            f"{subject}.decided_by.{position}",
+            found=f"a table {lacking[0]}, which no report has",
+            expected=f"a table of a report{f', such as {near}' if near else ''}",
+            mend="correct its name",
+        )
     try:
         decision = decide(measurement, evidence)
-    except Unmeasured as lacking:
-        return Outcome(evidence.report, measurement, position, None, reason=str(lacking))
+    except Unmeasured as missing:
+        return Outcome(evidence.report, measurement, position, None, reason=str(missing))
     except DataError as error:
         if own:
             raise DataError(
                 f"{subject}.decided_by.{position}",
-                found=f"{error.found} in {error.subject}",
+                found=f"{error.found} in {Path(str(error.subject)).name}",
                 expected=error.expected,
                 mend=error.mend,
             ) from None

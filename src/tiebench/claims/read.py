@@ -15,7 +15,7 @@ FIGURES = ("source", "table", "place", "row", "column", "value", "unit")
 
 
 def read_sources(folder: Path = CLAIMS) -> dict[str, Source]:
-    """Every file of the folder by its name: posts, then papers, each sorted.
+    """Every file of the folder by its name: posts, papers, then our own, each sorted.
 
     Raises:
         DataError: no such folder, no file in it, or one that is not YAML.
@@ -43,7 +43,8 @@ def read_sources(folder: Path = CLAIMS) -> dict[str, Source]:
                 )
             holders[name] = path
         sources[path.stem] = source
-    return dict(sorted(sources.items(), key=lambda held: held[1].kind != "post"))
+    order = ("post", "paper", "own")
+    return dict(sorted(sources.items(), key=lambda held: order.index(held[1].kind)))
 
 
 def file_of(name: str) -> Path:
