@@ -226,7 +226,7 @@ def test_what_is_lacking_is_said(tmp_path) -> None:
         DataError, match=r"t\.csv: found no column size; expected one of run, seeds"
     ):
         said(tmp_path, rows, "interval", direction="above", value="size")
-    with pytest.raises(DataError, match="found run 'a'; expected a number"):
+    with pytest.raises(DataError, match="found run 'a'; expected a finite number"):
         said(tmp_path, rows, "interval", direction="above", value="run")
     write_table(tmp_path / "empty.csv", ["mean"], [])
     with pytest.raises(Unmeasured, match="the table empty is empty"):

@@ -69,8 +69,9 @@ def _row(published: PublishedModel) -> Row:
     }
 
 
-def _agree(figures: Iterable[str], total: int) -> bool:
-    return all(agrees(figure[:-1], total, UNITS[figure[-1]]) for figure in figures)
+def rounds_to(printed: str, total: int) -> bool:
+    """Whether a total rounds to a printed one, such as 125M or 1.5B."""
+    return agrees(printed[:-1], total, UNITS[printed[-1]])
 
 
 def disagreements(rows: Iterable[Row]) -> list[Row]:

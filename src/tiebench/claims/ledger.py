@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tiebench.account.words import near_names
 from tiebench.claims.decide import FAILS, HOLDS, INCONCLUSIVE, Decision, decide, is_published
 from tiebench.claims.evidence import Evidence, Unmeasured, selection_text
+from tiebench.claims.evidence import lacking as lacking_cells
 from tiebench.claims.schema import Claim, Selection, Source
 from tiebench.errors import DataError
 
@@ -99,13 +100,18 @@ def verdicts(
 
 
 def _outcomes(subject: str, claim: Claim, reports: Mapping[str, Evidence]) -> list[Outcome]:
-    """What every measurement says in every report, best first; arithmetic is the same in all."""
-    heard = list(reports.values())[: 1 if claim.kind == "arithmetic" else None]
-    outcomes = [
-        _outcome(subject, position, measurement, evidence, own=not report)
-        for report, evidence in enumerate(heard)
-        for position, measurement in enumerate(claim.decided_by)
-    ]
+    """What every measurement says in every report, best first.
+
+    Arithmetic is the same in all reports: others are asked only where this one lacks the rows.
+    """
+    outcomes: list[Outcome] = []
+    for report, evidence in enumerate(reports.values()):
+        if claim.kind == "arithmetic" and any(x.decision for x in outcomes):
+            break
+        outcomes += (
+            _outcome(subject, position, measurement, evidence, own=not report)
+            for position, measurement in enumerate(claim.decided_by)
+        )
     return sorted(outcomes, key=lambda outcome: outcome.rank)
 
 
@@ -136,8 +142,13 @@ def _outcome(
         return Outcome(evidence.report, measurement, position, None, reason=error.found)
     try:
         published = is_published(measurement, evidence)
-    except Unmeasured:
+    except (Unmeasured, DataError):  # the rows that would say so are not there
         published = False
+    absent = lacking_cells(evidence.rows(measurement.table), measurement.where)
+    if absent:
+        reason = f"no row with {', '.join(absent)}"
+        reason = f"{decision.reason}; {reason}" if decision.reason else reason
+        decision, published = replace(decision, reason=reason), False
     return Outcome(evidence.report, measurement, position, decision, published)
 
 

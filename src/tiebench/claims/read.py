@@ -62,8 +62,8 @@ def read_source(path: Path) -> Source:
     import yaml
 
     try:
-        plain = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        plain = yaml.load(path.read_text("utf-8"), Loader=_loader())
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         found = " ".join(str(error).split())
         raise DataError(
             path, found=found, expected="a file of claims", mend="correct it, or restore it"
@@ -84,6 +84,22 @@ def read_source(path: Path) -> Source:
             expected=error.expected,
             mend=f"correct {path} (README, “Claims”)",
         ) from None
+
+
+def _loader() -> type:
+    """YAML's safe loader, which refuses a key that is there twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+            twice = [key for place, key in enumerate(keys) if key in keys[:place]]
+            if twice:
+                problem = f"the key {twice[0]} twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def named_tables(sources: Mapping[str, Source]) -> list[str]:

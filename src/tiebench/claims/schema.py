@@ -19,6 +19,8 @@ Cell = str | int | float | bool
 Cells = dict[str, Cell | list[Cell]]
 """By column, the cell that a row must have, or some of which it must have one."""
 Text = Annotated[str, Field(min_length=1)]
+Digits = Annotated[str, Field(pattern=r"^-?\d{1,15}(\.\d{1,9})?$")]
+"""A printed number."""
 Direction = Literal["above", "below", "alike"]
 
 
@@ -143,7 +145,7 @@ class Compare(Selection):
     kind: Literal["compare"]
     direction: Literal["above", "below", "alike", "equal"]
     first: Operand
-    second: Operand | Annotated[float, Field(strict=True)] | Text
+    second: Operand | Annotated[float, Field(strict=True)] | Digits
     """Cells, a number, or printed digits."""
     by: list[str] = []
     """Columns by which rows of both are matched; without any, one of the two is a single row."""

@@ -168,7 +168,7 @@ def find(name: str) -> list[Entry]:
     found = [
         entry
         for entry in held
-        if (entry.title and name.lower() == entry.title.lower())
+        if (entry.title and name.lower() in (entry.title.lower(), entry.name))
         or wanted in (f"{start}{entry.name}" for start in ("", f"{entry.kind}/", f"{entry.group}/"))
     ]
     if found:
