@@ -149,8 +149,13 @@ def test_every_family_is_built() -> None:
 def test_tiny_models_are_counted_as_their_class_builds_them(tmp_path, case) -> None:
     kind, values = TINY[case]
     path = saved(tmp_path, kind, values)
-    tied = read_config(changed(tmp_path, tie_word_embeddings=True))
-    untied = read_config(changed(tmp_path, tie_word_embeddings=False))
+    held = json.loads(path.read_text())  # the class leaves out null, which it then reads otherwise
+    held |= {key: value for key, value in values.items() if value is None}
+    both = []
+    for tie in (True, False):
+        path.write_text(json.dumps({**held, "tie_word_embeddings": tie}))
+        both.append(read_config(path))
+    tied, untied = both
     assert (tied.parts, untied.tied) == (untied.parts, False) and str(path) == tied.source
     second = V if kind in SECOND_BIAS else 0
     assert untied.shipped_total == built(kind, values, tied=False) - second
@@ -381,9 +386,9 @@ def test_broken_configs_are_refused(tmp_path, case, capsys) -> None:
     said = capsys.readouterr().err
     assert said.startswith(f"error: {path}: {message}") and "To mend: " in said
     if case == "inside":
-        assert "`tiebench account vocab=50 width=8 layers=... tied=false`" in said
+        assert "`tiebench account vocab=50 width=8 layers=... head_width=4 tied=false`" in said
     if case == "type":
-        assert said.endswith("`tiebench account vocab=96 width=16 layers=3 heads=4 kv_heads=4 feedforward=40 tied=true`\n")  # fmt: skip
+        assert said.endswith("`tiebench account vocab=96 width=16 layers=3 heads=4 kv_heads=4 head_width=4 feedforward=40 tied=true`\n")  # fmt: skip
 
 
 WORDS = {
@@ -470,3 +475,31 @@ def test_the_command_is_light(tmp_path) -> None:
         )  # fmt: skip
         seconds, *held = done.stdout.splitlines()[-1].split()
         assert not held and float(seconds) < 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("phi", {"head_dim": 6, "num_attention_heads": 4, "num_key_value_heads": 2}),
+        ("phi", {"head_dim": 6, "hidden_size": 18, "num_attention_heads": 4, "num_key_value_heads": 4}),
+        ("deepseek_v3", {"q_lora_rank": "absent"}),
+    ],
+)  # fmt: skip
+def test_keys_that_are_seldom_there_are_counted_as_the_class_does(tmp_path, kind, changes) -> None:
+    values = next(values for known, values in TINY.values() if known == kind)
+    values = {**values, **{key: x for key, x in changes.items() if x != "absent"}}
+    for key in (key for key, x in changes.items() if x == "absent"):
+        values.pop(key, None)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**values, "model_type": kind, "tie_word_embeddings": False}))
+    assert read_config(path).shipped_total == built(kind, values, tied=False)
+
+
+def test_rembert_never_ties(tmp_path) -> None:
+    """Its class has no tie to follow, though widths are equal and the flag is set."""
+    values = next(values for known, values in TINY.values() if known == "rembert")
+    values = {**values, "input_embedding_size": 24, "output_embedding_size": 24}
+    path = saved(tmp_path, "rembert", values, tie_word_embeddings=True)
+    model = read_config(path)
+    assert model.tied is False and "never follows" in model.notes[-1]
+    assert model.shipped_total == built("rembert", values, tied=True)

@@ -10,6 +10,7 @@ import yaml
 from tests.conftest import ROOT
 from tiebench.account.registry import PUBLISHED_MODELS, published_models
 from tiebench.account.words import near_names
+from tiebench.claims.read import read_sources
 from tiebench.cli import main
 from tiebench.errors import DataError, SettingsError
 from tiebench.listing.catalogue import GROUPS, KINDS, entries, find, split_comment
@@ -35,7 +36,7 @@ def test_every_file_is_listed(capsys) -> None:
     said = "models (published)\nGPT-2:\n  gpt2_small       Radford et al. 2019, table 2; checkpoint"
     assert said in out
     assert {entry.name for entry in entries("models")} == set(published_models())
-    assert "\nclaims (claims/)\ngradients_conflict " in out
+    assert "\nclaims (claims/)\nColumn on conflicting gradients:\n  gradients_conflict " in out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -43,9 +44,12 @@ def test_every_entry_has_a_source_and_settings(kind, capsys) -> None:
     assert main(["list", kind]) == 0
     lines = capsys.readouterr().out.splitlines()
     held, models = entries(kind), published_models()
-    if kind == "models":
-        families = [line for line in lines if not line.startswith("  ")]
-        assert families == [f"{name}:" for name in yaml.safe_load(PUBLISHED_MODELS.read_text())]
+    if kind in ("models", "claims"):
+        groups = [line for line in lines if not line.startswith("  ")]
+        named = yaml.safe_load(PUBLISHED_MODELS.read_text()) if kind == "models" else [
+            source.name for source in read_sources(ROOT / "claims").values()
+        ]  # fmt: skip
+        assert groups == [f"{name}:" for name in named]
         lines = [line for line in lines if line.startswith("  ")]
     assert [line.split()[0] for line in lines] == [entry.name for entry in held]
     for entry in held:

@@ -13,10 +13,10 @@ from tiebench.account.registry import PUBLISHED_MODELS, as_model, published_mode
 from tiebench.account.sources import SECOND_BIAS
 from tiebench.analysis.published_totals import (
     UNITS,
-    agrees,
     disagreements,
     other_ties,
     published_models_rows,
+    rounds_to,
 )
 from tiebench.errors import DataError, SettingsError
 
@@ -157,8 +157,8 @@ def test_where_the_checkpoint_is_not_as_its_class() -> None:
     ],
 )
 def test_printed_digits(printed, least, most) -> None:
-    assert agrees(printed, least) and agrees(printed, most)
-    assert not agrees(printed, least - 1) and not agrees(printed, most + 1)
+    assert rounds_to(printed, least) and rounds_to(printed, most)
+    assert not rounds_to(printed, least - 1) and not rounds_to(printed, most + 1)
 
 
 def test_disagreements_have_a_reason_and_nothing_else_has() -> None:
@@ -176,24 +176,28 @@ def test_reasons_are_true() -> None:
         if row["reason"].startswith("truncated: "):
             digits = len(row["printed"].partition(".")[2][:-1])
             assert int(total / unit * 10**digits) / 10**digits == float(row["printed"][:-1])
-            assert agrees(row["reason"].partition(": ")[2].partition(";")[0], total)
+            assert rounds_to(row["reason"].partition(": ")[2].partition(";")[0], total)
         if "without the vocabulary matrix" in row["reason"]:
             said = row["reason"].partition("; ")[2].partition(" ")[0]
-            assert agrees(said, row["non_vocabulary"])
+            assert rounds_to(said, row["non_vocabulary"])
     opt, wide = ROWS["opt_350m"], 50_272 * 1024
-    assert agrees("331M", opt["shipped_total"])
+    assert rounds_to("331M", opt["shipped_total"])
     without = opt["shipped_total"] - opt["matrix"] - opt["maps"]
-    assert agrees("356M", without + wide) and not agrees("350M", without + wide)
+    assert rounds_to("356M", without + wide) and not rounds_to("350M", without + wide)
     assert round(ROWS["mbert"]["vocabulary"] / ROWS["bert_base"]["vocabulary"]) == 4
     base, large = ROWS["xlm_r_base"], ROWS["xlm_r_large"]
-    assert agrees("192.0M", base["matrix"])
-    assert agrees("85.1M", base["attention"] + base["feedforward"] + base["norms"])
-    assert agrees("277.5M", base["fine_tuning_total"]) and agrees("278.3M", base["shipped_total"])
-    assert agrees("558.8M", large["fine_tuning_total"]) and agrees("560.1M", large["shipped_total"])
-    assert agrees("995M", ROWS["rembert"]["shipped_total"] + 1152 * 1153)
-    assert agrees("770M", ROWS["t5_large"]["untied_total"])
-    assert agrees("771M", ROWS["t5_large"]["untied_total"])
-    assert agrees("30.49M", ROWS["pythia_31m"]["shipped_total"])
+    assert rounds_to("192.0M", base["matrix"])
+    assert rounds_to("85.1M", base["attention"] + base["feedforward"] + base["norms"])
+    assert rounds_to("277.5M", base["fine_tuning_total"]) and rounds_to(
+        "278.3M", base["shipped_total"]
+    )
+    assert rounds_to("558.8M", large["fine_tuning_total"]) and rounds_to(
+        "560.1M", large["shipped_total"]
+    )
+    assert rounds_to("995M", ROWS["rembert"]["shipped_total"] + 1152 * 1153)
+    assert rounds_to("770M", ROWS["t5_large"]["untied_total"])
+    assert rounds_to("771M", ROWS["t5_large"]["untied_total"])
+    assert rounds_to("30.49M", ROWS["pythia_31m"]["shipped_total"])
 
 
 def test_parts_and_totals_fit_together() -> None:

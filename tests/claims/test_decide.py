@@ -179,7 +179,7 @@ def test_cells_are_compared(tmp_path) -> None:
     rows[3]["value"] = 6
     decision = said(tmp_path, rows, "compare", direction="above", by=["row"], **sides)
     assert decision.state == "fails"
-    assert decision.measured == "1 of 2 rows as claimed, 1 against; b: 5, beside 6"
+    assert decision.measured == "1 of 2 rows as claimed, 1 against; b: 5, claimed above 6"
     with pytest.raises(DataError, match="2 rows to compare with 2.*`by`"):
         said(tmp_path, rows, "compare", direction="above", **sides)
 
@@ -226,7 +226,7 @@ def test_what_is_lacking_is_said(tmp_path) -> None:
         DataError, match=r"t\.csv: found no column size; expected one of run, seeds"
     ):
         said(tmp_path, rows, "interval", direction="above", value="size")
-    with pytest.raises(DataError, match="found run 'a'; expected a number"):
+    with pytest.raises(DataError, match="found run 'a'; expected a finite number"):
         said(tmp_path, rows, "interval", direction="above", value="run")
     write_table(tmp_path / "empty.csv", ["mean"], [])
     with pytest.raises(Unmeasured, match="the table empty is empty"):

@@ -63,8 +63,9 @@ def test_verdicts_follow_the_tables(tmp_path) -> None:
 
 def test_without_rows_nothing_is_measured(tmp_path) -> None:
     sources = write_claims(tmp_path / "claims", more=CLAIM)
+    (tmp_path / "t.csv").write_text("seeds,mean,low,high\n")
     row = verdict(sources, Evidence("own", tmp_path))
-    assert (row["verdict"], row["reason"]) == ("not measured", "the report has no table t")
+    assert (row["verdict"], row["reason"]) == ("not measured", "the table t is empty")
     assert row["measured"] is row["report"] is row["figure"] is None
     assert row["command"] == "dvc repro score" and row["needs"] == "both"
     row = verdict(write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": []}), Evidence("own", tmp_path))  # fmt: skip
@@ -172,6 +173,9 @@ def test_tables_of_another_report_are_set_aside(tmp_path, monkeypatch) -> None:
     shutil.copyfile("reports/base/tables/t.csv", "reports/base/tables/other.csv")
     with pytest.raises(DataError, match="run `dvc repro evidence@base`"):
         evidence_of("small", Path("own"), ["base"])
+    Path("own").mkdir()
+    for table in ("t", "gone"):
+        Path(f"own/{table}.csv").write_text("seeds,mean,low,high\n")
     set_aside("small", "base")
     assert [x.name for x in Path("evals/small/evidence/base").iterdir()] == ["t.csv"]
     held = evidence_of("small", Path("own"), ["base"])
@@ -216,3 +220,86 @@ def turn(path: Path, columns: tuple[str, str, str]) -> None:
             f"{-float(row[x])}" if row[x] else "" for x in (value, high, low)
         )
     write_table(path, list(rows[0]), rows)
+
+
+def test_curves_that_fall_leave_it_open(tmp_path) -> None:
+    """What rests on runs whose learning curves still fall is decided by none of its rows."""
+    flat = {**INTERVAL, "flat": {"family": "decoders", "run": ["tied", "untied"]}}
+    sources = write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": [flat]})
+    own = report(tmp_path / "own", 0.3)
+    for states, wanted in (
+        ({"tied": True, "untied": True}, "agrees"),
+        ({"tied": True, "untied": False}, "inconclusive"),
+    ):
+        rows = [{"family": "decoders", "run": run, "flat": x} for run, x in states.items()]
+        write_table(tmp_path / "own/flattened.csv", list(rows[0]), rows)
+        row = verdict(sources, Evidence("own", own.folder))
+        assert row["verdict"] == wanted
+        assert ("the learning curves of untied have not flattened" in row["reason"]) is (
+            wanted == "inconclusive"
+        )
+
+
+def test_a_table_that_no_report_has_is_an_error(tmp_path) -> None:
+    sources = write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": [{**INTERVAL, "table": "tt"}]})  # fmt: skip
+    with pytest.raises(DataError, match=r"claims/one\.yaml: claims\.more\.decided_by\.0: found a table tt, which no report has"):  # fmt: skip
+        verdict(sources, report(tmp_path / "own", 0.3))
+
+
+def test_rows_that_are_selected_and_lack_are_named(tmp_path) -> None:
+    """Nothing is reproduced by a part of what a claim is about."""
+    part = {**INTERVAL, "where": {"width": [768, 1024]}, "published_when": [{"cells": {"width": 768}}]}  # fmt: skip
+    sources = write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": [part]})
+    row = verdict(sources, report(tmp_path / "own", 0.3, width=768))
+    assert (row["verdict"], row["reason"]) == ("agrees", "no row with width 1024")
+
+
+def test_few_seeds_decide_nothing_of_any_kind(tmp_path) -> None:
+    for decided_by in (
+        {"kind": "rows", "table": "t", "column": "mean", "above": 0.0},
+        {"kind": "compare", "table": "t", "direction": "above", "first": {"column": "mean"}, "second": 0.0},
+    ):  # fmt: skip
+        sources = write_claims(tmp_path / "claims", more={**CLAIM, "decided_by": [decided_by]})
+        few, more = report(tmp_path / "few", 0.3, seeds=1), report(tmp_path / "more", -0.3, seeds=5)
+        row = verdict(sources, few, more)
+        assert (row["verdict"], row["report"]) == ("disagrees", "more")
+        assert "inconclusive (few" in row["also"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"mean": "inf"}, "found mean 'inf' in table t; expected a finite number"),
+        ({"low": ""}, "found low '' in table t; expected a finite number"),
+        ({"low": 2.0, "high": 1.0}, "found an interval from 2 to 1"),
+    ],
+)
+def test_damaged_cells_are_refused(tmp_path, cells, message) -> None:
+    sources = write_claims(tmp_path / "claims", more=CLAIM)
+    row = {"seeds": 5, "mean": 0.3, "low": 0.2, "high": 0.4, **cells}
+    write_table(tmp_path / "own/t.csv", list(row), [row])
+    with pytest.raises(DataError, match=message):
+        verdict(sources, Evidence("own", tmp_path / "own"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: a\nreference: 2020-02-30\n", "day is out of range"),
+        ("claims: {a: 1}\nclaims: {b: 1}\n", "the key claims twice"),
+        ("[" * 3000, "recursion|nested|depth"),
+    ],
+)
+def test_files_that_yaml_stumbles_over(tmp_path, text, message) -> None:
+    (tmp_path / "one.yaml").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_sources(tmp_path)
+
+
+def test_a_damaged_table_of_another_report_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_claims(Path("claims"), more=CLAIM)
+    report(Path("reports/base/tables"), 0.3)
+    Path("reports/base/tables/t.csv").write_text("a,b\n1\n")
+    with pytest.raises(DataError, match=r"reports/base/tables/t\.csv, line 2: found 1 cells"):
+        set_aside("small", "base")

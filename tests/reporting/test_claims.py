@@ -120,3 +120,12 @@ def test_words_of_claims_are_escaped_and_others_listed() -> None:
     assert "<li>disagrees (y)</li>" in text
     text = claims_page(results(row(verdict="inconclusive", detectable="0.1234567", reason="few")), set())  # fmt: skip
     assert "smallest detectable difference: 0.123" in text and ">Inconclusive</span>" in text
+
+
+def test_opposite_measurements_are_marked() -> None:
+    from tiebench.reporting.claims_page import _differ
+
+    assert _differ("agrees", ["disagrees (small, t; 1)"])
+    assert _differ("settled by arithmetic: fails", ["settled by arithmetic: holds (small, t; 1)"])
+    assert not _differ("agrees", ["reproduced (small, t; 1)", "inconclusive (small, t; 0)"])
+    assert not _differ("inconclusive", ["disagrees (small, t; 1)"])

@@ -106,8 +106,8 @@ def test_repeats_come_from_the_corpora() -> None:
 def test_countermeasures_and_their_failure() -> None:
     text = told()
     assert "that keep the std (untied, half swap and BERT head) start 0.4" in text
-    assert "at every width, as he says." in text
-    assert "against what he says" in told(at("half_swap", lambda x: x + 30))
+    assert "at every width, far below the" in text
+    assert "which is not far below the" in told(at("half_swap", lambda x: x + 30))
 
 
 def test_shared_values_are_told_from_shared_parameters() -> None:
@@ -159,7 +159,12 @@ def test_fewer_than_five_seeds_decide_nothing() -> None:
 
 
 def test_fewer_than_five_seeds_judge_no_one() -> None:
-    held = ("as he says", "the initial values decide", "as the reply observes", "accounts for it")
+    held = (
+        "at every width, far below the",
+        "the initial values decide",
+        "as the reply observes",
+        "accounts for it",
+    )
     text = told(seeds=(0, 1, 2, 3))
     assert not [x for x in (*held, "as the reply says", "not 1/d³") if x in text]
     assert "in the mean over 4 seeds, without a claim: tied 2.5" in text

@@ -123,10 +123,15 @@ def read_olmo2(reader: Reader) -> Shape:
 
 def read_phi(reader: Reader) -> Shape:
     """Li et al. 2023: attention and feed-forward side by side behind one norm, biases."""
-    sizes = reader.sizes()
+    given = reader.values.get("head_dim") is not None
+    sizes = reader.sizes(divided=not given)
     keys = _key_value_heads(reader, sizes["heads"], sizes["heads"])
     reader.only("qk_layernorm", False)
-    return Shape(**sizes, key_value_heads=keys, block_norms=1, final_norm=True, output_bias=True)
+    head = reader.size("head_dim") if given else None
+    return Shape(
+        **sizes, head_width=head, key_value_heads=keys, block_norms=1, final_norm=True,
+        output_bias=True,
+    )  # fmt: skip
 
 
 def read_phi3(reader: Reader) -> Shape:
@@ -145,7 +150,9 @@ def read_smollm3(reader: Reader) -> Shape:
 def read_deepseek(reader: Reader) -> Shape:
     """DeepSeek-AI 2024: latent attention, experts, the first blocks without; one token ahead."""
     latent = LatentAttention(
-        query_rank=reader.size("q_lora_rank") if reader.values.get("q_lora_rank") else None,
+        query_rank=None
+        if reader.is_null("q_lora_rank")
+        else reader.size("q_lora_rank", default=1536),
         key_value_rank=reader.size("kv_lora_rank"),
         rotary_width=reader.size("qk_rope_head_dim"),
         plain_width=reader.size("qk_nope_head_dim"),

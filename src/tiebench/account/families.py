@@ -9,6 +9,17 @@ from tiebench.account.reader import Reader
 from tiebench.analysis.shapes import Shape
 from tiebench.audit.families import FAMILIES
 
+ENCODERS: dict[str, Callable[[Reader], Shape]] = {
+    "bert": encoders.read_bert,
+    "roberta": encoders.read_bert,
+    "xlm-roberta": encoders.read_bert,
+    "camembert": encoders.read_bert,
+    "rembert": encoders.read_rembert,
+    "albert": encoders.read_albert,
+    "t5": encoders.read_t5,
+    "mt5": encoders.read_t5,
+}
+"""Models with an encoder."""
 READERS: dict[str, Callable[[Reader], Shape]] = {
     "gpt2": decoders.read_gpt2,
     "gpt_neox": decoders.read_gpt_neox,
@@ -27,15 +38,10 @@ READERS: dict[str, Callable[[Reader], Shape]] = {
     "phi3": decoders.read_phi3,
     "smollm3": decoders.read_smollm3,
     "deepseek_v3": decoders.read_deepseek,
-    "bert": encoders.read_bert,
-    "roberta": encoders.read_bert,
-    "xlm-roberta": encoders.read_bert,
-    "camembert": encoders.read_bert,
-    "rembert": encoders.read_rembert,
-    "albert": encoders.read_albert,
-    "t5": encoders.read_t5,
-    "mt5": encoders.read_t5,
+    **ENCODERS,
 }
 """By model_type."""
+DECODERS = frozenset(READERS) - frozenset(ENCODERS)
+"""Models without one."""
 DEFAULTS = {name: FAMILIES[name].tied for name in READERS if name in FAMILIES} | {"mt5": True}
 """By model_type, whether its class ties where config.json states nothing."""

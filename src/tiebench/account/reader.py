@@ -47,6 +47,10 @@ class Reader:
             raise self.error(" or ".join(keys) if value is None else key, found, expected)
         return value
 
+    def is_null(self, key: str) -> bool:
+        """Whether a key is there and says that there is none."""
+        return key in self.values and self.values[key] is None
+
     def flag(self, key: str, default: bool) -> bool:
         """True or false.
 
@@ -81,14 +85,18 @@ class Reader:
             raise self.error(key, f"{json.dumps(value):.60}", "a list of names")
         return value
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self, *, divided: bool = True) -> dict[str, Any]:
         """Fields of a shape under the keys that most classes have for them.
+
+        Args:
+            divided: whether the heads have to divide the width.
 
         Raises:
             DataError: a size that is missing or none, or heads that do not divide the width.
         """
         sizes = {field: self.size(key) for field, key in SIZES.items()}
-        self.divided(sizes["width"], sizes["heads"], SIZES["heads"])
+        if divided:
+            self.divided(sizes["width"], sizes["heads"], SIZES["heads"])
         return sizes
 
     def divided(self, width: int, heads: int, keys: str) -> int:

@@ -101,6 +101,9 @@ def read_config(path: Path) -> Model:
             "counted as two"
         )
         tied = False
+    if tied and kind == "rembert":
+        reader.notes.append(f"{FLAG} is true, which the class of RemBERT never follows: two")
+        tied = False
     if tied is False and kind in SECOND_BIAS:
         reader.notes.append(
             "an untied head of this class holds a second bias of the logits, which takes no part "
@@ -148,6 +151,7 @@ def _in_words(values: dict[str, Any]) -> str:
         "layers": ("num_hidden_layers", "n_layer", "num_layers"),
         "heads": ("num_attention_heads", "n_head", "num_heads"),
         "kv_heads": ("num_key_value_heads",),
+        "head_width": ("head_dim",),
         "feedforward": ("intermediate_size", "d_ff"),
     }
     for section in NESTED:  # a language model inside a larger one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tiebench.account.families import DECODERS
 from tiebench.account.model import ADAM
 from tiebench.account.registry import PublishedModel, as_model
 from tiebench.analysis.printed import agrees
@@ -25,9 +26,12 @@ def _row(published: PublishedModel) -> Row:
     shipped = model.tied_total if published.tied else model.untied_total
     assert shipped is not None, "the registry ties equal widths alone"
     figures = published.figures
+    outside = parts.maps + parts.positions + parts.body + parts.head
     return {
         "model": model.name,
         "family": published.family,
+        "year": published.year,
+        "decoder": published.model_type in DECODERS,
         "source": published.source,
         "model_type": published.model_type,
         "vocabulary": shape.vocabulary,
@@ -52,8 +56,9 @@ def _row(published: PublishedModel) -> Row:
         "counted_twice_total": model.by_use_total,
         "matrix": matrix,
         "share_of_shipped_percent": None if matrix is None else 100 * matrix / shipped,
+        "vocabulary_percent": 100 * (shipped - outside) / shipped,
         "saving_percent": None if matrix is None else 100 * matrix / model.untied_total,
-        "non_vocabulary": parts.maps + parts.positions + parts.body + parts.head,
+        "non_vocabulary": outside,
         "head_flops_per_token": model.head_flops,
         "adam_bytes": None if matrix is None else ADAM["moments"] * matrix,
         "printed": "; ".join(figures),
@@ -64,8 +69,9 @@ def _row(published: PublishedModel) -> Row:
     }
 
 
-def _agree(figures: Iterable[str], total: int) -> bool:
-    return all(agrees(figure[:-1], total, UNITS[figure[-1]]) for figure in figures)
+def rounds_to(printed: str, total: int) -> bool:
+    """Whether a total rounds to a printed one, such as 125M or 1.5B."""
+    return agrees(printed[:-1], total, UNITS[printed[-1]])
 
 
 def disagreements(rows: Iterable[Row]) -> list[Row]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiebench.analysis.printed import agrees
 from tiebench.analysis.statistics import MINIMUM_SEEDS
 from tiebench.claims.evidence import Evidence, Row, Unmeasured, matching
 from tiebench.claims.schema import (
+    FLATTENED,
     Compare,
     Interval,
     Judged,
@@ -23,6 +24,10 @@ from tiebench.errors import DataError
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 DIFFERENT, EQUIVALENT, UNDECIDED = "different", "equivalent", "undecided"
+SAID_OF = {
+    "equal": "printed", "alike": "claimed", "above": "claimed above", "below": "claimed below",
+}  # fmt: skip
+"""What stands between a number and the one that it is compared with."""
 POINTS = 100.0
 """The table of published differences has ours as shares, and theirs in points."""
 
@@ -54,6 +59,26 @@ def decide(measurement: Selection, evidence: Evidence) -> Decision:
         Unmeasured: the report has nothing to read it from.
         DataError: a table lacks a column, or a cell is no number.
     """
+    found = _decide(measurement, evidence)
+    few = [row for row in evidence.select(measurement.table, measurement.where) if _few(row)]
+    if few and found.state != INCONCLUSIVE:
+        reason = f"fewer than {MINIMUM_SEEDS} seeds"
+        return replace(found, state=INCONCLUSIVE, reason=reason)
+    if not measurement.flat or found.state == INCONCLUSIVE:
+        return found
+    rows = evidence.select(FLATTENED, measurement.flat, ["flat", "run"])
+    falling = sorted({row["run"] for row in rows if row["flat"] != "true"})
+    if not falling:
+        return found
+    reason = f"the learning curves of {' and '.join(falling)} have not flattened"
+    return replace(found, state=INCONCLUSIVE, reason=reason)
+
+
+def _few(row: Row) -> bool:
+    return row.get("seeds", "").isdecimal() and int(row["seeds"]) < MINIMUM_SEEDS
+
+
+def _decide(measurement: Selection, evidence: Evidence) -> Decision:
     if isinstance(measurement, Interval):
         return _interval(measurement, evidence)
     if isinstance(measurement, Judged):
@@ -90,14 +115,37 @@ def number_of(row: Row, column: str, table: str) -> float:
         DataError: it is none.
     """
     try:
-        return float(row[column])
+        value = float(row[column])
     except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
         raise DataError(
             f"table {table}",
             found=f"{column} {row[column]!r}",
-            expected="a number",
-            mend="correct the claim that names the column",
-        ) from None
+            expected="a finite number",
+            mend="correct the claim that names the column, or make the table again",
+        )
+    return value
+
+
+def _ends(row: Row, value: float, measurement: Interval | Judged) -> tuple[float, float, bool]:
+    """The ends of an interval, and whether there is one: without any the value stands for both.
+
+    Raises:
+        DataError: one end alone, or ends the wrong way round.
+    """
+    columns = (measurement.low, measurement.high)
+    if not any(row[x] for x in columns):
+        return value, value, False
+    low, high = (number_of(row, x, measurement.table) for x in columns)
+    if low > high:
+        raise DataError(
+            f"table {measurement.table}",
+            found=f"an interval from {low:g} to {high:g}",
+            expected="its lower end first",
+            mend="correct the claim that names the columns, or make the table again",
+        )
+    return low, high, True
 
 
 def _interval(measurement: Interval, evidence: Evidence) -> Decision:
@@ -124,19 +172,12 @@ def _interval_of(row: Row, measurement: Interval, reference: float | str) -> Dec
     table = measurement.table
     value = number_of(row, measurement.value, table)
     at = number_of(row, reference, table) if isinstance(reference, str) else reference
-    varies = bool(row[measurement.low])
-    low, high = (
-        number_of(row, x, table) if varies else value for x in (measurement.low, measurement.high)
-    )
-    seeds = int(row["seeds"]) if row.get("seeds") else None
+    low, high, varies = _ends(row, value, measurement)
     measured = with_interval(value, low, high, measurement.unit, varies)
     if at:
         measured += f" beside {short(at)}"
     detectable = _optional(row, "detectable", table)
-    spread = _spread(measurement.margin or value - at, low, high)
-    if seeds is not None and seeds < MINIMUM_SEEDS:
-        reason = f"fewer than {MINIMUM_SEEDS} seeds"
-        return Decision(INCONCLUSIVE, measured, detectable, reason, spread)
+    spread = _spread(measurement.margin or value - at, low, high) if varies else math.inf
     if measurement.margin is not None:
         inside = at - measurement.margin <= low and high <= at + measurement.margin
         outside = high < at - measurement.margin or low > at + measurement.margin
@@ -169,13 +210,10 @@ def _judged_of(row: Row, measurement: Judged) -> Decision:
     """Every verdict but equivalent and undecided says that two things differ."""
     table = measurement.table
     value = number_of(row, measurement.value, table)
-    varies = bool(row[measurement.low])
-    low, high = (
-        number_of(row, x, table) if varies else value for x in (measurement.low, measurement.high)
-    )
+    low, high, varies = _ends(row, value, measurement)
     measured = with_interval(value, low, high, measurement.unit, varies)
     detectable = _optional(row, "detectable", table)
-    spread = _spread(value, low, high)
+    spread = _spread(value, low, high) if varies else math.inf
     verdict = row["verdict"]
     if verdict in ("", UNDECIDED):
         reason = row.get("reason") or "no difference is shown"
@@ -225,6 +263,8 @@ def _rows(measurement: Rows, evidence: Evidence) -> Decision:
         rows = [row for row in rows if all(row[column] for column in columns)]
     if not rows:
         raise Unmeasured(f"the column {measurement.column} of {measurement.table} is empty there")
+    if isinstance(measurement.of, int) and len(rows) < measurement.of:
+        raise Unmeasured(f"{len(rows)} rows, of which {measurement.of} would have to be so")
     met = [row for row in rows if _meets(row, measurement)]
     enough = {
         "all": len(met) == len(rows),
@@ -271,6 +311,13 @@ def _compare(measurement: Compare, evidence: Evidence) -> Decision:
     second = _operand(measurement.second, measurement, evidence, measurement.by)
     if measurement.by:
         keyed = {tuple(row[x] for x in measurement.by): text for row, text in second}
+        if len(keyed) < len(second):
+            raise DataError(
+                f"table {measurement.second.table or measurement.table}",
+                found=f"several rows that are alike in {', '.join(measurement.by)}",
+                expected="one of each to compare with",
+                mend="give the measurement a narrower `where`, or more columns in `by`",
+            )
         matched = [(row, text, tuple(row[x] for x in measurement.by)) for row, text in first]
         pairs = [(row, text, keyed[key]) for row, text, key in matched if key in keyed]
         if not pairs:
@@ -319,10 +366,11 @@ def _compared(pairs: Sequence[tuple[Row, str, str]], measurement: Compare) -> De
         else:
             held = value > at if measurement.direction == "above" else value < at
         shown = other if measurement.factor == 1 else f"{measurement.factor:g} × {cell_text(other)}"
-        beside = "printed" if measurement.direction == "equal" else "beside"
+        beside = SAID_OF[measurement.direction]
         text = f"{in_unit(short(value), measurement.unit)}, {beside} {cell_text(shown)}"
         decisions.append(Decision(HOLDS if held else FAILS, text, spread=abs(value - at)))
-    return _together([row for row, _, _ in pairs], decisions, measurement)
+    found = _together([row for row, _, _ in pairs], decisions, measurement)
+    return replace(found, spread=math.inf)  # which told rows apart, and tells nothing of reports
 
 
 def _together(rows: list[Row], decisions: list[Decision], measurement: Selection) -> Decision:
@@ -334,9 +382,9 @@ def _together(rows: list[Row], decisions: list[Decision], measurement: Selection
     if len(rows) == 1:
         return decisions[0]
     counts = {x: sum(d.state == x for d in decisions) for x in (HOLDS, FAILS, INCONCLUSIVE)}
-    state = next(
-        x for x in (FAILS, INCONCLUSIVE, HOLDS) if counts[x]
-    )  # a claim about all fails with one
+    # a claim about all fails with one, but not where most say nothing
+    open_ = 2 * counts[INCONCLUSIVE] > len(rows)
+    state = INCONCLUSIVE if open_ else next(x for x in (FAILS, INCONCLUSIVE, HOLDS) if counts[x])
     deciding = [i for i, decision in enumerate(decisions) if decision.state == state]
     plain = isinstance(measurement, Compare)
     clearest = max if (state == FAILS) == plain else min

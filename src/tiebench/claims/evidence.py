@@ -12,7 +12,7 @@ from tiebench.analysis.tables import read_table, shown
 from tiebench.claims.read import named_tables, read_sources
 from tiebench.claims.schema import Cells
 from tiebench.errors import DataError
-from tiebench.files import replacing_folder, writing
+from tiebench.files import holding, replacing_folder, writing
 
 Row = dict[str, str]
 
@@ -80,6 +80,18 @@ class Evidence:
         return found
 
 
+def lacking(rows: Iterable[Row], where: Cells) -> list[str]:
+    """What a selection names and no row has, as `width 768`."""
+    held = list(rows)
+    return [
+        f"{column} {shown(x)}"
+        for column, cell in where.items()
+        if isinstance(cell, list)
+        for x in cell
+        if not any(row.get(column) == shown(x) for row in held)
+    ]
+
+
 def matching(rows: Iterable[Row], where: Cells) -> Iterator[Row]:
     """The rows that have the cells of `where`, a list of cells for any of them."""
     wanted = {
@@ -108,7 +120,8 @@ def set_aside(name: str, report: str) -> None:
         report: the other, a folder of reports/.
 
     Raises:
-        DataError: the other report has no tables, or a file of claims is wrong.
+        DataError: the other report has no tables, or one is damaged; or a file of claims is wrong.
+        BusyError: another process sets the same aside.
         WriteError: no room, or no permission.
     """
     tables = paths.report_folder(report) / "tables"
@@ -120,10 +133,17 @@ def set_aside(name: str, report: str) -> None:
             mend=f"restore it with git, or leave {report} out of claims.reports",
         )
     target = paths.evidence_folder(name, report)
-    with replacing_folder(target) as folder, writing(target):
-        for table in named_tables(read_sources()):
-            if (tables / f"{table}.csv").is_file():
-                shutil.copyfile(tables / f"{table}.csv", folder / f"{table}.csv")
+    named = [x for x in named_tables(read_sources()) if (tables / f"{x}.csv").is_file()]
+    for table in named:
+        read_table(tables / f"{table}.csv", mend="restore it with git, or make that report again")
+    lock = paths.SCRATCH / f"evidence-{name}-{report}.lock"
+    with (
+        holding(lock, f"evidence of report {report}"),
+        replacing_folder(target) as folder,
+        writing(target),
+    ):
+        for table in named:
+            shutil.copyfile(tables / f"{table}.csv", folder / f"{table}.csv")
 
 
 def evidence_of(name: str, own: Path, reports: Iterable[str]) -> Mapping[str, Evidence]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from tiebench.account.words import near_names
 from tiebench.claims.decide import FAILS, HOLDS, INCONCLUSIVE, Decision, decide, is_published
 from tiebench.claims.evidence import Evidence, Unmeasured, selection_text
+from tiebench.claims.evidence import lacking as lacking_cells
 from tiebench.claims.schema import Claim, Selection, Source
 from tiebench.errors import DataError
 
@@ -97,36 +100,55 @@ def verdicts(
 
 
 def _outcomes(subject: str, claim: Claim, reports: Mapping[str, Evidence]) -> list[Outcome]:
-    """What every measurement says in every report, best first; arithmetic is the same in all."""
-    heard = list(reports.values())[: 1 if claim.kind == "arithmetic" else None]
-    outcomes = [
-        _outcome(subject, position, measurement, evidence, own=not report)
-        for report, evidence in enumerate(heard)
-        for position, measurement in enumerate(claim.decided_by)
-    ]
+    """What every measurement says in every report, best first.
+
+    Arithmetic is the same in all reports: others are asked only where this one lacks the rows.
+    """
+    outcomes: list[Outcome] = []
+    for report, evidence in enumerate(reports.values()):
+        if claim.kind == "arithmetic" and any(x.decision for x in outcomes):
+            break
+        outcomes += (
+            _outcome(subject, position, measurement, evidence, own=not report)
+            for position, measurement in enumerate(claim.decided_by)
+        )
     return sorted(outcomes, key=lambda outcome: outcome.rank)
 
 
 def _outcome(
     subject: str, position: int, measurement: Selection, evidence: Evidence, *, own: bool
 ) -> Outcome:
+    lacking = sorted(measurement.tables() - evidence.held) if own else []
+    if lacking:
+        near = ", ".join(near_names(lacking[0], sorted(evidence.held)))
+        raise DataError(
+            f"{subject}.decided_by.{position}",
+            found=f"a table {lacking[0]}, which no report has",
+            expected=f"a table of a report{f', such as {near}' if near else ''}",
+            mend="correct its name",
+        )
     try:
         decision = decide(measurement, evidence)
-    except Unmeasured as lacking:
-        return Outcome(evidence.report, measurement, position, None, reason=str(lacking))
+    except Unmeasured as missing:
+        return Outcome(evidence.report, measurement, position, None, reason=str(missing))
     except DataError as error:
         if own:
             raise DataError(
                 f"{subject}.decided_by.{position}",
-                found=f"{error.found} in {error.subject}",
+                found=f"{error.found} in {Path(str(error.subject)).name}",
                 expected=error.expected,
                 mend=error.mend,
             ) from None
         return Outcome(evidence.report, measurement, position, None, reason=error.found)
     try:
         published = is_published(measurement, evidence)
-    except Unmeasured:
+    except (Unmeasured, DataError):  # the rows that would say so are not there
         published = False
+    absent = lacking_cells(evidence.rows(measurement.table), measurement.where)
+    if absent:
+        reason = f"no row with {', '.join(absent)}"
+        reason = f"{decision.reason}; {reason}" if decision.reason else reason
+        decision, published = replace(decision, reason=reason), False
     return Outcome(evidence.report, measurement, position, decision, published)
 
 

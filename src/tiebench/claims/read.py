@@ -15,7 +15,7 @@ FIGURES = ("source", "table", "place", "row", "column", "value", "unit")
 
 
 def read_sources(folder: Path = CLAIMS) -> dict[str, Source]:
-    """Every file of the folder by its name: posts, then papers, each sorted.
+    """Every file of the folder by its name: posts, papers, then our own, each sorted.
 
     Raises:
         DataError: no such folder, no file in it, or one that is not YAML.
@@ -43,7 +43,8 @@ def read_sources(folder: Path = CLAIMS) -> dict[str, Source]:
                 )
             holders[name] = path
         sources[path.stem] = source
-    return dict(sorted(sources.items(), key=lambda held: held[1].kind != "post"))
+    order = ("post", "paper", "own")
+    return dict(sorted(sources.items(), key=lambda held: order.index(held[1].kind)))
 
 
 def file_of(name: str) -> Path:
@@ -61,8 +62,8 @@ def read_source(path: Path) -> Source:
     import yaml
 
     try:
-        plain = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        plain = yaml.load(path.read_text("utf-8"), Loader=_loader())
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         found = " ".join(str(error).split())
         raise DataError(
             path, found=found, expected="a file of claims", mend="correct it, or restore it"
@@ -83,6 +84,22 @@ def read_source(path: Path) -> Source:
             expected=error.expected,
             mend=f"correct {path} (README, “Claims”)",
         ) from None
+
+
+def _loader() -> type:
+    """YAML's safe loader, which refuses a key that is there twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+            twice = [key for place, key in enumerate(keys) if key in keys[:place]]
+            if twice:
+                problem = f"the key {twice[0]} twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def named_tables(sources: Mapping[str, Source]) -> list[str]:

@@ -10,6 +10,8 @@ from tiebench.schema import Name, Settings
 
 PRINTED = "printed_figures"
 """The table of the figures that the files themselves hold."""
+FLATTENED = "flattened"
+"""The table of learning curves, and whether each has flattened."""
 LEDGER = "claims"
 """The table of verdicts, which no claim can be decided from."""
 
@@ -17,6 +19,8 @@ Cell = str | int | float | bool
 Cells = dict[str, Cell | list[Cell]]
 """By column, the cell that a row must have, or some of which it must have one."""
 Text = Annotated[str, Field(min_length=1)]
+Digits = Annotated[str, Field(pattern=r"^-?\d{1,15}(\.\d{1,9})?$")]
+"""A printed number."""
 Direction = Literal["above", "below", "alike"]
 
 
@@ -42,6 +46,9 @@ class Selection(Settings):
     """Of the values, as it is said."""
     published_when: list[Condition] = []
     """When all are met, the measurement is at the published configuration."""
+    flat: Cells = {}
+    """Cells of the rows of `flattened` that must be flat before anything is decided: the runs whose
+    learning curves the measurement rests on."""
     figure: Name | None = None
     """The figure that shows it; that of the claim if not given."""
     command: Text | None = None
@@ -49,7 +56,8 @@ class Selection(Settings):
 
     def tables(self) -> set[str]:
         """Names of the tables that are read."""
-        return {self.table, *(x.table for x in self.published_when if x.table)}
+        flattened = {FLATTENED} if self.flat else set()
+        return {self.table, *flattened, *(x.table for x in self.published_when if x.table)}
 
 
 class Operand(Settings):
@@ -137,7 +145,7 @@ class Compare(Selection):
     kind: Literal["compare"]
     direction: Literal["above", "below", "alike", "equal"]
     first: Operand
-    second: Operand | Annotated[float, Field(strict=True)] | Text
+    second: Operand | Annotated[float, Field(strict=True)] | Digits
     """Cells, a number, or printed digits."""
     by: list[str] = []
     """Columns by which rows of both are matched; without any, one of the two is a single row."""
@@ -207,8 +215,8 @@ class Source(Settings):
     """As it is cited: author and year."""
     reference: Text
     """Title and where it appeared."""
-    kind: Literal["post", "paper"]
-    """Posts come first in the ledger."""
+    kind: Literal["post", "paper", "own"]
+    """Posts come first in the ledger, and what we conclude ourselves last."""
     printed: dict[Name, Printed] = {}
     """Figures that the source prints, by name."""
     claims: Annotated[dict[Name, Claim], Field(min_length=1)]

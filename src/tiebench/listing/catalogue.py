@@ -39,7 +39,7 @@ class Entry:
         source: the comment that the file begins with, or where the shape is published.
         settings: as text, without that comment.
         title: of a published model, its name as it is written; of a claim, what it says.
-        family: of a published model.
+        family: of a published model; of a claim, its source.
     """
 
     kind: str
@@ -125,7 +125,7 @@ def _claims() -> list[Entry]:
         Entry(
             CLAIMS, CLAIMS, key, file_of(name),
             f"{source.name}, {claim.place} ({source.reference})",
-            _as_yaml(claim.model_dump(exclude_defaults=True)), claim.statement,
+            _as_yaml(claim.model_dump(exclude_defaults=True)), claim.statement, source.name,
         )
         for name, source in read_sources().items()
         for key, claim in source.claims.items()
@@ -168,7 +168,7 @@ def find(name: str) -> list[Entry]:
     found = [
         entry
         for entry in held
-        if (entry.title and name.lower() == entry.title.lower())
+        if (entry.title and name.lower() in (entry.title.lower(), entry.name))
         or wanted in (f"{start}{entry.name}" for start in ("", f"{entry.kind}/", f"{entry.group}/"))
     ]
     if found:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tiebench.claims.ledger import ALSO
-from tiebench.reporting.claims import SAID, counts, sources
+from tiebench.claims.decide import INCONCLUSIVE
+from tiebench.claims.ledger import ALSO, NOT_MEASURED
+from tiebench.reporting.claims import AGAINST, SAID, counts, sources
 from tiebench.reporting.naming import capital
 from tiebench.reporting.results import Results, Row
 
+OPEN = (INCONCLUSIVE, NOT_MEASURED)
+"""Verdicts that decide nothing."""
 LIGHT = frozenset({"settled by arithmetic: holds", "settled by arithmetic: fails", "not measured"})
 """Verdicts whose colour takes dark letters."""
 
@@ -46,7 +49,8 @@ def _source(results: Results, source: str, drawn: Collection[str]) -> dict[str, 
             "detectable": f"{float(row['detectable']):.3g}" if row["detectable"] else "",
             "table_link": link_to_table(results, row),
             "figure_link": link_to_figure(results, row, drawn),
-            "others": [x for x in row["also"].split(ALSO) if x],
+            "others": (others := [x for x in row["also"].split(ALSO) if x]),
+            "differ": _differ(row["verdict"], others),
         }
         for row in rows
     ]
@@ -56,6 +60,13 @@ def _source(results: Results, source: str, drawn: Collection[str]) -> dict[str, 
         "reference": rows[0]["reference"],
         "claims": claims,
     }
+
+
+def _differ(verdict: str, others: Collection[str]) -> bool:
+    """Whether another measurement says the opposite."""
+    sides = [verdict in AGAINST, *(x.partition(" (")[0] in AGAINST for x in others)]
+    decided = [x.partition(" (")[0] not in OPEN for x in (verdict, *others)]
+    return len({side for side, known in zip(sides, decided, strict=True) if known}) > 1
 
 
 def link_to_table(results: Results, row: Row) -> str:

@@ -167,8 +167,8 @@ def _remedies(results: Results) -> Iterator[str]:
     low, high = min(map(excess, rows)), max(map(excess, rows))
     most = max(map(excess, tied))
     verdict = (
-        "as he says" if high < most / 2
-        else f"which is not far below the {most:.1f} of one table, against what he says"
+        f"far below the {most:.1f} of one table" if high < most / 2
+        else f"which is not far below the {most:.1f} of one table"
     )  # fmt: skip
     yield (
         f"{capital(SU)}'s countermeasures that keep the std ({joined([called(x) for x in held])}) "

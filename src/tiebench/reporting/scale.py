@@ -20,7 +20,8 @@ def models_section(results: Results) -> Section:
             Figure(
                 f"vocabulary_by_width_{place}",
                 "What one matrix in place of two saves, in percent of the untied total, at bodies "
-                "of fixed size. The width is that of the embedding, which need not be the body's.",
+                f"of {joined([f'{int(x) / 1e9:g}B' for x in bodies])} parameters. The width is "
+                "that of the embedding, which need not be the body's.",
                 partial(scale_figures.vocabulary_by_width, results, bodies),
             )
             for place, bodies in enumerate(_in_pairs(results), start=1)
@@ -54,7 +55,7 @@ def models(results: Results) -> list[str]:
     shared = results["three_way_sharing"]
     t5 = [row for row in shared if row["matrices_as_shipped"] == "1"]
     sentences = [
-        f"{len(tied)} of {len(rows)} checkpoints tie. Size alone does not decide it: "
+        f"{len(tied)} of {len(rows)} models tie. Size alone does not decide it: "
         f"{largest['model']} ({billions(largest)}) ties, {smallest['model']} "
         f"({billions(smallest)}) does not.",
         f"In {len(other)} the checkpoint does otherwise than its class does by default, so that a "

@@ -44,10 +44,12 @@ def savings_by_scale(results: Results) -> Any:
     largest: dict[int, Row] = {}
     for row in sorted(rows, key=lambda row: float(row["saving_percent"])):
         largest[math.floor(math.log10(int(row["tied_total"])))] = row
-    for row in largest.values():
+    for decade, row in largest.items():
+        left = decade in (min(largest), max(largest))
         axes.annotate(
-            row["model"], (float(row["tied_total"]), float(row["saving_percent"])), xytext=(5, 2),
-            textcoords="offset points", fontsize=7.5,
+            row["model"], (float(row["tied_total"]), float(row["saving_percent"])),
+            xytext=(-5 if left else 5, 3), textcoords="offset points", fontsize=7.5,
+            ha="right" if left else "left",
         )  # fmt: skip
     printed = list(results.where("parameter_savings", place="table"))
     axes.scatter(

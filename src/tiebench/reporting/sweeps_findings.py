@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tiebench.analysis.statistics import (
     MINIMUM_SEEDS,
     PairedDifference,
@@ -195,12 +197,13 @@ def _lost(results: Results, sweep: str) -> str:
     ]
     ends = sorted(half, key=lambda row: float(row["deviation"]))
     alike = [x for x in ends if all(x[key] == ends[0][key] for key in ("run", "others"))]
-    trend = _trend(results, alike[0], alike[-1]) if len(alike) > 1 else ""
+    trend = _trend(results, alike) if len(alike) > 1 else ""
     return f"Gradients of the table before training, without loss scaling: {joined(told)}.{trend}"
 
 
-def _trend(results: Results, first: Row, last: Row) -> str:
-    """What float16 holds only as a subnormal number, at a run's smallest and largest std."""
+def _trend(results: Results, points: list[Row]) -> str:
+    """What float16 holds only as a subnormal number, from a run's smallest to its largest std."""
+    first, last = points[0], points[-1]
     low, high = float(first["share"]), float(last["share"])
     shares = f"{100 * low:.2g}% to {100 * high:.2g}%"
     start = (
@@ -214,8 +217,9 @@ def _trend(results: Results, first: Row, last: Row) -> str:
     if not found.sign:
         return f"{start} is not shown to change ({shares})."
     kind = "falls" if found.sign < 0 else "rises"
-    agrees = "as Su 2023 expects" if found.sign < 0 else "against what Su 2023 expects"
-    return f"{start} {kind} ({shares}), {agrees}."
+    steps = [float(b["share"]) - float(a["share"]) for a, b in pairwise(points)]
+    each = all(step * found.sign > 0 for step in steps)
+    return f"{start} {kind} ({shares}), {'at each step' if each else 'though not at each step'}."
 
 
 def _paired(results: Results, first: Row, last: Row) -> PairedDifference | None:
