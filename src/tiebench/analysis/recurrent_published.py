@@ -28,6 +28,7 @@ class PublishedRow:
         printed: perplexity by split.
         parameters: in millions, as printed; None if not.
         reproduction: test perplexity of an independent reproduction; None without one.
+        released: perplexity by split at the head of the authors' released code.
     """
 
     source: str
@@ -39,6 +40,7 @@ class PublishedRow:
     printed: Mapping[str, float]
     parameters: str | None
     reproduction: float | None
+    released: Mapping[str, float]
 
     @property
     def table(self) -> str:
@@ -84,6 +86,7 @@ def published_rows() -> Iterator[PublishedRow]:
                 printed={x: row[x] for x in ("train", "valid", "test") if x in row},
                 parameters=row.get("parameters"),
                 reproduction=row.get("reproduction"),
+                released=row.get("released", {}),
             )
 
 

@@ -57,9 +57,9 @@ PAIRS = (
 """Of log perplexity, first minus second; `ratio`: of perplexities. `differs`: what the first has
 and the second has not, where there is one such thing; what both share is told beside it."""
 PUBLISHED = (
-    "source", "place", "row", "run", "split", "published", "reproduction", "seeds", "perplexity",
-    "low", "high", "difference_percent", "reproduction_difference_percent", "tolerance_percent",
-    "within", "as_published", "reason",
+    "source", "place", "row", "run", "split", "published", "released", "reproduction", "seeds",
+    "perplexity", "low", "high", "difference_percent", "released_difference_percent",
+    "reproduction_difference_percent", "tolerance_percent", "within", "as_published", "reason",
 )  # fmt: skip
 FEATURES = ("tied", "projection", "augmented", "dropout")
 ADDED = {"tied": "tying", "augmented": "augmented loss", "dropout": "dropout"}
@@ -371,7 +371,8 @@ def _published_rows(runs: Sequence[Row], losses: Losses) -> Iterator[Row]:
                 reproduction = printed.reproduction if split == "test" else None
                 said: Row = {
                     "source": printed.source, "place": printed.place, "row": printed.row,
-                    "split": split, "published": value, "reproduction": reproduction,
+                    "split": split, "published": value,
+                    "released": printed.released.get(split), "reproduction": reproduction,
                     "tolerance_percent": limit,
                 }  # fmt: skip
                 held = row and losses.get((row["run"], split))
@@ -382,11 +383,14 @@ def _published_rows(runs: Sequence[Row], losses: Losses) -> Iterator[Row]:
                 found = mean_interval(list(held.values()))
                 mean = math.exp(found.mean)
                 percent = 100 * (mean / value - 1)
-                against = None if reproduction is None else 100 * (mean / reproduction - 1)
+                against = {
+                    f"{x}_difference_percent": said[x] and 100 * (mean / said[x] - 1)
+                    for x in ("released", "reproduction")
+                }
                 yield {
                     **said, "run": row["run"], "seeds": found.n, "perplexity": mean,
                     "low": _exp(found.low), "high": _exp(found.high),
-                    "difference_percent": percent, "reproduction_difference_percent": against,
+                    "difference_percent": percent, **against,
                     "within": abs(percent) <= limit, "as_published": row["as_published"],
                     "reason": None,
                 }  # fmt: skip

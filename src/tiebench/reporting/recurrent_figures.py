@@ -86,7 +86,8 @@ def tests(results: Results) -> Any:
         )  # fmt: skip
         if run in printed:
             for key, marker, words in (
-                ("published", "D", "printed"), ("reproduction", "x", "independent reproduction")
+                ("published", "D", "printed"), ("released", "s", "released code"),
+                ("reproduction", "x", "independent reproduction"),
             ):  # fmt: skip
                 if printed[run][key]:
                     axes.plot(
