@@ -277,3 +277,17 @@ def test_cells_that_were_trained_here_are_scored(corpus):  # noqa: F811
     )[0]["perplexity"]  # fmt: skip
     rows = score_tables.parameter_rows(params, {x: x.metrics() for x in recurrent_cells(params)})
     assert len(rows) == 2 * 8
+
+
+def test_a_text_that_was_published_in_parts_is_told_whole(corpus):  # noqa: F811
+    params = trained_params()
+    params = params.model_copy(update={"corpora": {"t": params.corpora["t"]}, "labels": {}})
+    rows = {
+        (row["language"], row["part"], row["metric"]): row["value"]
+        for row in score_tables.corpus_rows(params)
+    }
+    assert rows["en", "read", "strings"] == 60 + 10 + 12 and rows["all", "heldout", "strings"] == 0
+    assert rows["en", "test", "tokens"] == 84 and rows["en", "train", "types"] == 20
+    told = {row["item"]: row["value"] for row in score_tables.provenance_rows(params, {})}
+    source = told["corpus t, source"]
+    assert source.startswith("train: kind local") and "; test: kind local" in source
