@@ -12,9 +12,9 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from tiebench.analysis.resampling import (
     RESAMPLES,
-    drawn_counts,
     bootstrap_difference,
     bootstrap_interval,
+    drawn_counts,
     percentile_limits,
 )
 from tiebench.analysis.statistics import (

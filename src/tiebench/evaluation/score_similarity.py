@@ -90,8 +90,10 @@ def _read(params: Params, family: str, group: Group) -> dict[str, list[Row]]:
     sides = {run: (INPUT, OUTPUT) if has_two_tables(group, run) else (BOTH,) for run in group.runs}
     path = folder / "word_similarity.csv"
     rows = found["word_similarity"]
-    expected = {(r, table, seed, name)
-                for r in group.runs for table in sides[r] for seed in group.seeds for name in used}  # fmt: skip
+    expected = {
+        (run, table, seed, name)
+        for run in group.runs for table in sides[run] for seed in group.seeds for name in used
+    }  # fmt: skip
     _check(path, {(x["run"], x["table"], x["seed"], x["set"]) for x in rows}, expected, mend)
     check_seeds(path, rows, ("run", "table"), ("set", "similarity"), mend=mend)
     over = {(r, table, name) for r in group.runs for name in used
