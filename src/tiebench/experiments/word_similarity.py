@@ -48,16 +48,30 @@ class Vocabulary:
     tokens: np.ndarray
 
     @cached_property
-    def _place(self) -> dict[int, int]:
+    def _place(self) -> dict[int | None, int]:
         unknown = None
-        if is_of_words(self.tokenizer):
+        if self._of_words:
             unknown = self.tokenizer.token_to_id(self.tokenizer.model.unk_token)
         return {int(x): i for i, x in enumerate(self.tokens) if x != unknown}
+
+    @cached_property
+    def _of_words(self) -> bool:
+        return is_of_words(self.tokenizer)
+
+    def _ids(self, text: str) -> list[int | None]:
+        """The pieces of a text; None for a word without an entry, which not every list of words
+        has an entry for."""
+        if not self._of_words:
+            return [*encode(self.tokenizer, [text])[0]]
+        normalizer, pre_tokenizer = self.tokenizer.normalizer, self.tokenizer.pre_tokenizer
+        text = normalizer.normalize_str(text) if normalizer else text
+        words = (word for word, _ in pre_tokenizer.pre_tokenize_str(text))
+        return [self.tokenizer.token_to_id(word) for word in words]
 
     def places(self, word: str) -> list[int] | None:
         """Places in `tokens` of the pieces of a word in running text; None where one is lacking."""
         for text in dict.fromkeys((word, word.lower())):
-            (ids,) = encode(self.tokenizer, [f" {text}"])
+            ids = self._ids(f" {text}")
             if ids and all(x in self._place for x in ids):
                 return [self._place[x] for x in ids]
         return None

@@ -7,6 +7,7 @@ from functools import partial
 from tiebench.analysis.statistics import LEVEL, MINIMUM_SEEDS
 from tiebench.experiments.word_similarity_settings import COSINE, DOT
 from tiebench.reporting import similarity_figures as figures
+from tiebench.reporting.alignment_figures import MOST, runs_shown
 from tiebench.reporting.alignment_tables import small, table_name
 from tiebench.reporting.estimates import CORRECTED, PERCENT, seeds_of, spread
 from tiebench.reporting.naming import (
@@ -61,8 +62,11 @@ def section(results: Results, family: str, title: str) -> Section:
 
 def findings(results: Results, family: str) -> list[str]:
     """The better table of each run, what is reached untrained, coverage, what is left out."""
+    shown = runs_shown(results, family, MOST)
     runs = dict.fromkeys(
-        row["run"] for row in results.where("word_similarity_differences", family=family)
+        row["run"]
+        for row in results.where("word_similarity_differences", family=family)
+        if row["run"] in shown
     )
     said = [_better(results, family, run, kind) for run in runs for kind in SIMILARITIES]
     said += _controls(results, family)
@@ -135,7 +139,8 @@ def _coverage(results: Results, family: str) -> list[str]:
     pieces = [float(row["pieces"]) for row in rows]
     text = f"Known are both words of: {joined(shares)}."
     if max(pieces) > 1:
-        text += f" A word has {min(pieces):.1f} to {max(pieces):.1f} pieces in the mean of a set."
+        ends = dict.fromkeys(f"{x:.1f}" for x in (min(pieces), max(pieces)))
+        text += f" A word has {' to '.join(ends)} pieces in the mean of a set."
     return [text]
 
 

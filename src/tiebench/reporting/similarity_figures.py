@@ -48,7 +48,7 @@ def differences(results: Results, family: str, kind: str) -> Any:
     held: dict[tuple[str, str], list[Row]] = {}
     shown = runs_shown(results, family, MOST)
     for row in results.where("word_similarity_differences", family=family, similarity=kind):
-        if row["run"] in shown or len(shown) <= MOST:
+        if row["run"] in shown:
             held.setdefault((row["run"], "output"), []).append(row)
     names = {key: results.called(family, key[0]) for key in held}
     return _dots(results, family, held, names, "difference", "output minus input")
