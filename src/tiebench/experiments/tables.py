@@ -26,6 +26,7 @@ from tiebench.corpus.tokenizer import (
 )
 from tiebench.corpus.tokens import read_tokens
 from tiebench.errors import SettingsError
+from tiebench.experiments import word_similarity_settings
 from tiebench.experiments.logit_lens import lens_rows, windows
 from tiebench.experiments.saved_tables import (
     BOTH,
@@ -38,6 +39,7 @@ from tiebench.experiments.saved_tables import (
     partners,
 )
 from tiebench.experiments.tables_settings import RAW
+from tiebench.experiments.word_similarity import Vocabulary, WordSimilarity
 from tiebench.files import holding, replacing_folder
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
@@ -49,7 +51,8 @@ SAME, OTHER = "same", "other"
 
 
 def run(params: Params, family: str) -> None:
-    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW.
+    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW, those of
+    word similarity too.
 
     Raises:
         SettingsError: no such family.
@@ -67,12 +70,13 @@ def run(params: Params, family: str) -> None:
         )
     folder = paths.evaluation_folder(params.name, "tables") / family
     lock = paths.SCRATCH / f"tables-{params.name}-{family}.lock"
-    rows: dict[str, list[Row]] = {name: [] for name in RAW}
+    raw = RAW | word_similarity_settings.RAW
+    rows: dict[str, list[Row]] = {name: [] for name in raw}
     with holding(lock, f"the tables of {family} of {params.name}"):
         for name, found in Comparison(params, family, prepare_runtime()).rows():
             rows[name].append({"family": family, **found})
         with replacing_folder(folder) as partial:
-            for name, columns in RAW.items():
+            for name, columns in raw.items():
                 write_table(partial / f"{name}.csv", columns, rows[name])
 
 
@@ -104,13 +108,15 @@ class Comparison:
         first = 0 if published else first  # all of its types are of the text
         self.frequencies = Frequencies.of(np.asarray(counts), first, self.settings)
         self.saved = Saved(params, family, vocabulary)
+        known = Vocabulary(tokenizer, self.frequencies.tokens)
+        self.similarity = WordSimilarity(self.settings.similarity, known, languages)
         self.batches = None  # a recurrent body reads no windows
         if isinstance(self.group, FamilySettings):
             self.batches = windows(valid, self.group.training, vocabulary, self.settings.windows)
         self.held: dict[tuple[str, int, str, bool], Table] = {}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Rows of the tables, by the names in RAW, without the family."""
+        """Rows of the tables, by the names of `run`, without the family."""
         work = compared(self.group)
         total = len(self.group.runs) + len(work)
         with progress(total=total, desc="vocabulary tables", unit="run") as bar:
@@ -118,6 +124,11 @@ class Comparison:
                 for seed in self.group.seeds:
                     yield from self._of_model(name, seed)
                 bar.update()
+            for name, held in (
+                ("similarity_sets", self.similarity.described),
+                ("word_similarity_pairs", self.similarity.pair_rows()),
+            ):
+                yield from ((name, row) for row in held)
             for name in work:
                 self.held = {}
                 for row in self._alignments(name):
@@ -136,6 +147,8 @@ class Comparison:
             for bin_, metric, value in self._geometry(rows):
                 shown = {"bin": bin_, "metric": metric, "value": value}
                 yield "table_geometry", {**at, "table": table, **shown}
+            for row in self.similarity.rows(run, seed, table, rows):
+                yield "word_similarity", row
 
     def _geometry(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
         counts, frame = self.frequencies.counts, self.frequencies.frame

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tiebench.experiments.word_similarity_settings import SimilaritySettings
 from tiebench.schema import Settings
 
 Positive = Annotated[int, Field(gt=0)]
@@ -42,3 +43,5 @@ class TablesSettings(Settings):
     """Leading directions of a table whose principal angles are taken."""
     windows: Positive
     """Validation windows a language that the head reads every layer on."""
+    similarity: SimilaritySettings | None = None
+    """Sets of word pairs that people scored; null for none."""

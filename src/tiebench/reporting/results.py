@@ -30,6 +30,8 @@ TABLES = (
     "domains", "domains_texts", "domains_curves", "domains_summary", "domains_pairs",
     "alignment", "alignment_summary", "alignment_differences", "alignment_published",
     "table_geometry", "table_geometry_summary", "logit_lens", "logit_lens_summary",
+    "similarity_sets", "word_similarity", "word_similarity_summary",
+    "word_similarity_differences",
     "views", "imported", "gradients", "gradients_summary", "gradients_conflicts",
     "initial_loss", "initial_loss_curves", "initial_loss_moments",
     "bigram", "bigram_summary", "bigram_curves", "bigram_pairs",

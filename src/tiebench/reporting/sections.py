@@ -25,6 +25,7 @@ from tiebench.reporting import (
     retrieval,
     runs,
     scale,
+    similarity,
     sweeps,
     transfer,
     views,
@@ -64,6 +65,8 @@ def sections(results: Results) -> Iterator[Section]:
             yield against_loss.section(results, family, title)
         if any(results.where("logit_lens", family=family)):
             yield alignment.section(results, family, title)
+        if any(results.where("similarity_sets", family=family)):
+            yield similarity.section(results, family, title)
         if any(results.where("published", family=family)):
             yield comparisons.section(results, family, title)
         yield runs.section(results, family, title)
@@ -71,6 +74,8 @@ def sections(results: Results) -> Iterator[Section]:
         yield recurrent.section(results)
         if any(results.where("table_geometry", family=RECURRENT)):
             yield alignment.section(results, RECURRENT, ", recurrent")
+        if any(results.where("similarity_sets", family=RECURRENT)):
+            yield similarity.section(results, RECURRENT, ", recurrent")
     if results["sweeps"]:
         yield sweeps.section(results)
     if results["domains"]:
