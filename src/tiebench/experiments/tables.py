@@ -26,6 +26,7 @@ from tiebench.corpus.tokenizer import (
 )
 from tiebench.corpus.tokens import read_tokens
 from tiebench.errors import SettingsError
+from tiebench.experiments.alignment_by_step import has_snapshots, step_rows
 from tiebench.experiments.logit_lens import lens_rows, windows
 from tiebench.experiments.saved_tables import (
     BOTH,
@@ -37,7 +38,7 @@ from tiebench.experiments.saved_tables import (
     has_two_tables,
     partners,
 )
-from tiebench.experiments.tables_settings import RAW
+from tiebench.experiments.tables_settings import BY_STEP, RAW
 from tiebench.files import holding, replacing_folder
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
@@ -49,7 +50,8 @@ SAME, OTHER = "same", "other"
 
 
 def run(params: Params, family: str) -> None:
-    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW.
+    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW, and that of
+    BY_STEP where training keeps rows of the tables.
 
     Raises:
         SettingsError: no such family.
@@ -67,12 +69,13 @@ def run(params: Params, family: str) -> None:
         )
     folder = paths.evaluation_folder(params.name, "tables") / family
     lock = paths.SCRATCH / f"tables-{params.name}-{family}.lock"
-    rows: dict[str, list[Row]] = {name: [] for name in RAW}
+    written = {**RAW, **(BY_STEP if has_snapshots(known[family]) else {})}
+    rows: dict[str, list[Row]] = {name: [] for name in written}
     with holding(lock, f"the tables of {family} of {params.name}"):
         for name, found in Comparison(params, family, prepare_runtime()).rows():
             rows[name].append({"family": family, **found})
         with replacing_folder(folder) as partial:
-            for name, columns in RAW.items():
+            for name, columns in written.items():
                 write_table(partial / f"{name}.csv", columns, rows[name])
 
 
@@ -110,7 +113,7 @@ class Comparison:
         self.held: dict[tuple[str, int, str, bool], Table] = {}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Rows of the tables, by the names in RAW, without the family."""
+        """Rows of the tables, by the names in RAW and BY_STEP, without the family."""
         work = compared(self.group)
         total = len(self.group.runs) + len(work)
         with progress(total=total, desc="vocabulary tables", unit="run") as bar:
@@ -123,6 +126,8 @@ class Comparison:
                 for row in self._alignments(name):
                     yield "alignment", row
                 bar.update()
+        for row in step_rows(self.saved, self.frequencies, self.settings):
+            yield "alignment_by_step", row
 
     def _of_model(self, run: str, seed: int) -> Iterator[tuple[str, Row]]:
         model = self.saved.model(run, seed)
