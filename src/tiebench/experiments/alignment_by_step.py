@@ -39,8 +39,9 @@ Row = dict[str, Any]
 
 def has_snapshots(group: Group) -> bool:
     """Whether the training of a family keeps rows of its tables."""
-    recurrent = isinstance(group, RecurrentFamilySettings)
-    return recurrent and group.training.table_snapshots is not None
+    if not isinstance(group, RecurrentFamilySettings):
+        return False
+    return group.training.table_snapshots is not None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from tiebench.analysis.statistics import MINIMUM_SEEDS
@@ -17,9 +18,9 @@ from tiebench.reporting.results import Results, Row
 
 SUMMARY, DIFFERENCES = "alignment_by_step_summary", "alignment_by_step_differences"
 PAIRS = {
-    "output-tied": ("one table, output table", COLOURS[0], "o"),
-    "input-tied": ("one table, input table", COLOURS[1], "s"),
-    "input-output": ("input table, output table", GREY, "D"),
+    "output-tied": ("shared and output", COLOURS[0], "o"),
+    "input-tied": ("shared and input", COLOURS[1], "s"),
+    "input-output": ("input and output", GREY, "D"),
 }
 """Pairs from the question to what it is held against: words, colour, marker."""
 Couple = tuple[str, str]
@@ -39,9 +40,9 @@ def section(results: Results, family: str) -> Section:
         Figure(
             f"{family}_distances_{untied}_{tied}",
             f"Spearman's correlation of the distances between words in two tables, {kind}, by "
-            f"update: {results.called(family, untied)} has an input and an output table, "
-            f"{results.called(family, tied)} one. Dotted: the floor, with rows permuted among "
-            f"words of like frequency. {spread(results, family, 'Bands')}",
+            f"update: the input and the output table of {results.called(family, untied)}, and the "
+            f"shared one of {results.called(family, tied)}. Dotted: the floor, with rows permuted "
+            f"among words of like frequency. {spread(results, family, 'Bands')}",
             partial(curves, results, family, (untied, tied)),
         )
         for untied, tied in couples(results, family)
@@ -82,8 +83,8 @@ def curves(results: Results, family: str, couple: Couple) -> Any:
         words, colour, marker = PAIRS[pair]
         style = {"color": colour, "marker": marker, "markersize": 4, "linestyle": DASHES[0]}
         line(axes, points, words, style)
-        steps, floors = zip(*((x, float(row["floor"])) for x, row in points), strict=True)
-        axes.plot(steps, floors, color=colour, linestyle=DASHES[2], linewidth=1)
+        floors = [float(row["floor"]) for _, row in points]
+        axes.plot([x for x, _ in points], floors, color=colour, linestyle=DASHES[2], linewidth=1)
     steps = sorted({x for points in held.values() for x, _ in points})
     _updates(axes, int(steps[1]), int(steps[-1]))
     axes.set_xlabel("updates")
@@ -97,22 +98,24 @@ def _updates(axes: Any, first: int, last: int) -> None:
     """A logarithmic axis of updates from `first` on, with 0 before it."""
     axes.set_xscale("symlog", linthresh=first, linscale=0.4)
     powers = [10**k for k in range(len(str(last))) if first <= 10**k <= last]
-    axes.set_xticks([0, *powers], ["0", *(f"{x:,}" for x in powers)])
+    ticks = [0, *(powers or [last])]
+    axes.set_xticks(ticks, [f"{x:,}" for x in ticks])
     axes.set_xticks([], minor=True)
 
 
 def findings(results: Results, family: str) -> list[str]:
     """Which table the shared one is more like after training, and from which update on."""
-    return [_resemblance(results, family, couple) for couple in couples(results, family)]
+    said = []
+    for couple in couples(results, family):
+        said.append(_resemblance(results, family, couple))
+        if _initialization(results, family) == "other":
+            said += _of_one_seed(results, family, couple)
+    return said
 
 
 def _resemblance(results: Results, family: str, couple: Couple) -> str:
     initialization = _initialization(results, family)
-    at = {"family": family, "initialization": initialization, "over": "floor"}
-    rows = sorted(
-        results.where(DIFFERENCES, untied=couple[0], tied=couple[1], **at),
-        key=lambda row: int(row["step"]),
-    )
+    rows = _differences(results, family, couple, initialization)
     last = rows[-1]
     ends = {
         row["pair"]: row
@@ -126,15 +129,43 @@ def _resemblance(results: Results, family: str, couple: Couple) -> str:
     if last["verdict"] == "input":
         side, opposite = opposite, side
     undecided = last["verdict"] == "undecided"
+    more = "not decided to be more" if undecided else "more"
+    when = f"({_reason(last)})" if undecided else _since(rows)
     return capital(
-        f"the table of {tied} is {'not decided to be ' if undecided else ''}more like the {side} "
-        f"table of {untied} {seeds} than like its {opposite} table "
-        f"{f'({_reason(last)})' if undecided else _since(rows)}: after update {whole(last['step'])} the distances between words correlate by "
-        f"{value(ends['output-tied'], 2)} with those in the output table and by "
+        f"the table of {tied} is {more} like the {side} table of {untied} {seeds} than like its "
+        f"{opposite} table {when}: after update {whole(last['step'])} the distances between words "
+        f"correlate by {value(ends['output-tied'], 2)} with those in the output table and by "
         f"{value(ends['input-tied'], 2)} with those in the input table; above their floors the "
-        f"first is higher by {_difference(last)}. The two tables of {untied} correlate by "
+        f"first is higher by {_measured(last)}. The two tables of {untied} correlate by "
         f"{value(ends['input-output'], 2)}."
     )
+
+
+def _of_one_seed(results: Results, family: str, couple: Couple) -> list[str]:
+    """Which table the shared one is more like where it starts with the values of the input table,
+    by stretches of updates with one verdict."""
+    words = {"output": "more like the output table", "input": "more like the input table",
+             "undecided": "not decided"}  # fmt: skip
+    parts = []
+    rows = _differences(results, family, couple, "same")
+    for verdict, group in groupby(rows, key=lambda row: row["verdict"]):
+        steps = [whole(row["step"]) for row in group]
+        many = f"updates {steps[0]} to {steps[-1]}" if len(steps) > 1 else f"update {steps[0]}"
+        parts.append(f"{words[verdict]} at {many}")
+    if {row["verdict"] for row in rows} == {"undecided"}:
+        return []
+    untied, tied = (results.called(family, run) for run in couple)
+    return [
+        f"Of one seed, the table of {tied} and the input table of {untied} start with the same "
+        f"values. Above the floors, the shared table is then {', '.join(parts)}."
+    ]
+
+
+def _differences(results: Results, family: str, couple: Couple, initialization: str) -> list[Row]:
+    """Differences of what is above the floors, by rising step."""
+    at = {"family": family, "initialization": initialization, "over": "floor"}
+    rows = results.where(DIFFERENCES, untied=couple[0], tied=couple[1], **at)
+    return sorted(rows, key=lambda row: int(row["step"]))
 
 
 def _since(rows: list[Row]) -> str:
@@ -155,7 +186,7 @@ def _reason(row: Row) -> str:
     return row["reason"] + few
 
 
-def _difference(row: Row) -> str:
+def _measured(row: Row) -> str:
     text = signed(row["mean"], 3)
     if row["low"]:
         text += f" ({signed(row['low'], 3)} to {signed(row['high'], 3)})"
@@ -179,7 +210,7 @@ def steps_table(results: Results, family: str) -> Table:
                     f"{with_interval(cells[pair], 3)} [{number(cells[pair]['floor'], 3)}]"
                     for pair in PAIRS
                 ),
-                _difference(difference),
+                _measured(difference),
                 small(difference["p_adjusted"]),
                 difference["verdict"]
                 + (f": {difference['reason']}" if difference["reason"] else ""),
@@ -203,7 +234,7 @@ def notes() -> list[str]:
     return [
         "The words are spread evenly over the vocabulary by frequency rank; the same in all runs. "
         "Their rows were kept before training and after the updates shown.",
-        "Tables of one seed and name start with the same values: the input table and a shared "
+        "Tables of one seed and name start with the same values: an input table and a shared "
         "one then correlate by 1 before training. The figures are of different seeds where there "
         "are any; the table has both.",
     ]

@@ -63,7 +63,9 @@ class RecurrentLoop:
         self.seed, self.device = seed, device
         self.chunks = Chunks.of(train, training)
         used, kept = train[: round(training.data_share * len(train))], training.table_snapshots
-        self.snapshots = kept and TableSnapshots.of(kept, used, len(self.chunks))
+        self.snapshots: TableSnapshots | None = None
+        if kept is not None:
+            self.snapshots = TableSnapshots.of(kept, used, len(self.chunks))
         self.record: dict[str, Any] = {"history": [], "initial_loss": None, "sum": 0.0}
         self.held: Mapping[str, np.ndarray] = {}
         self.steps_done = self.steps_here = 0
