@@ -27,6 +27,7 @@ from tiebench.corpus.tokenizer import (
 from tiebench.corpus.tokens import read_tokens
 from tiebench.errors import SettingsError
 from tiebench.experiments import word_similarity_settings
+from tiebench.experiments.alignment_by_step import has_snapshots, step_rows
 from tiebench.experiments.logit_lens import lens_rows, windows
 from tiebench.experiments.saved_tables import (
     BOTH,
@@ -38,7 +39,7 @@ from tiebench.experiments.saved_tables import (
     has_two_tables,
     partners,
 )
-from tiebench.experiments.tables_settings import RAW
+from tiebench.experiments.tables_settings import BY_STEP, RAW
 from tiebench.experiments.word_similarity import Vocabulary, WordSimilarity
 from tiebench.files import holding, replacing_folder
 from tiebench.progress import progress
@@ -52,7 +53,7 @@ SAME, OTHER = "same", "other"
 
 def run(params: Params, family: str) -> None:
     """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW, those of
-    word similarity too.
+    word similarity, and that of BY_STEP where training keeps rows of the tables.
 
     Raises:
         SettingsError: no such family.
@@ -70,13 +71,14 @@ def run(params: Params, family: str) -> None:
         )
     folder = paths.evaluation_folder(params.name, "tables") / family
     lock = paths.SCRATCH / f"tables-{params.name}-{family}.lock"
-    raw = RAW | word_similarity_settings.RAW
-    rows: dict[str, list[Row]] = {name: [] for name in raw}
+    kept = BY_STEP if has_snapshots(known[family]) else {}
+    written = {**RAW, **word_similarity_settings.RAW, **kept}
+    rows: dict[str, list[Row]] = {name: [] for name in written}
     with holding(lock, f"the tables of {family} of {params.name}"):
         for name, found in Comparison(params, family, prepare_runtime()).rows():
             rows[name].append({"family": family, **found})
         with replacing_folder(folder) as partial:
-            for name, columns in raw.items():
+            for name, columns in written.items():
                 write_table(partial / f"{name}.csv", columns, rows[name])
 
 
@@ -134,6 +136,8 @@ class Comparison:
                 for row in self._alignments(name):
                     yield "alignment", row
                 bar.update()
+        for row in step_rows(self.saved, self.frequencies, self.settings):
+            yield "alignment_by_step", row
 
     def _of_model(self, run: str, seed: int) -> Iterator[tuple[str, Row]]:
         model = self.saved.model(run, seed)

@@ -18,6 +18,13 @@ RAW = {
     "logit_lens": ("family", "run", "seed", "layer", "metric", "value"),
 }  # fmt: skip
 """Columns of the tables that the stage writes."""
+BY_STEP = {
+    "alignment_by_step": (
+        "family", "first", "second", "pair", "initialization", "seed", "step", "words", "value",
+        "floor",
+    ),
+}  # fmt: skip
+"""Of the one more that it writes for a family whose training keeps rows of its tables."""
 
 
 class TablesSettings(Settings):

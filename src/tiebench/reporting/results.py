@@ -29,6 +29,7 @@ TABLES = (
     "transfer_sentences", "transfer_cells", "label_baselines", "label_sets", "flattened", "pairs",
     "domains", "domains_texts", "domains_curves", "domains_summary", "domains_pairs",
     "alignment", "alignment_summary", "alignment_differences", "alignment_published",
+    "alignment_by_step", "alignment_by_step_summary", "alignment_by_step_differences",
     "table_geometry", "table_geometry_summary", "logit_lens", "logit_lens_summary",
     "similarity_sets", "word_similarity", "word_similarity_summary",
     "word_similarity_differences",

@@ -9,6 +9,7 @@ from tiebench.reporting import (
     accounts,
     against_loss,
     alignment,
+    alignment_by_step,
     bigram,
     claims,
     comparisons,
@@ -74,6 +75,8 @@ def sections(results: Results) -> Iterator[Section]:
         yield recurrent.section(results)
         if any(results.where("table_geometry", family=RECURRENT)):
             yield alignment.section(results, RECURRENT, ", recurrent")
+        if any(results.where("alignment_by_step_differences", family=RECURRENT)):
+            yield alignment_by_step.section(results, RECURRENT)
         if any(results.where("similarity_sets", family=RECURRENT)):
             yield similarity.section(results, RECURRENT, ", recurrent")
     if results["sweeps"]:
