@@ -17,6 +17,9 @@ RAW = {
     "logit_lens": ("family", "run", "seed", "layer", "metric", "value"),
 }  # fmt: skip
 """Columns of the tables that the stage writes."""
+SUBSPACES = ("family", "run", "seed", "metric", "value")
+"""Of the table subspaces, which it writes where a recurrent family has runs for it
+(`tiebench.training.subspace_runs`)."""
 
 
 class TablesSettings(Settings):

@@ -25,6 +25,7 @@ from tiebench.reporting import (
     retrieval,
     runs,
     scale,
+    subspaces,
     sweeps,
     transfer,
     views,
@@ -71,6 +72,8 @@ def sections(results: Results) -> Iterator[Section]:
         yield recurrent.section(results)
         if any(results.where("table_geometry", family=RECURRENT)):
             yield alignment.section(results, RECURRENT, ", recurrent")
+    if results["subspaces_summary"]:
+        yield subspaces.section(results)
     if results["sweeps"]:
         yield sweeps.section(results)
     if results["domains"]:
