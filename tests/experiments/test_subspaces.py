@@ -64,9 +64,7 @@ def test_the_residual_of_equal_orthogonal_and_random_subspaces():
 
 
 def params_of(runs=RUNS, **more) -> Params:
-    held = {
-        name: {"coupling": COUPLING, "training": training} for name, training in runs.items()
-    }
+    held = {name: {"coupling": COUPLING, "training": training} for name, training in runs.items()}
     params = make_params(runs=held, baseline=next(iter(runs)), **more)
     return params.model_copy(update={"tables": TablesSettings.model_validate(SETTINGS)})
 
