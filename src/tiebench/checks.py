@@ -21,6 +21,7 @@ from tiebench.settings import (
     families,
 )
 from tiebench.sources.settings import LABELLED_TASKS, LocalSource
+from tiebench.training.subspace_runs import subspace_runs
 
 PUBLISHED_BODY = "published/"
 """Start of the options of conf/body/ that have a shape of their own."""
@@ -148,6 +149,10 @@ def _check_recurrent(params: Params, name: str, group: RecurrentFamilySettings) 
             expected="one language, and a test part (test_share above 0, or published parts)",
             mend=RECOMPOSE,
         )
+    try:
+        subspace_runs(group)
+    except SettingsError as error:
+        raise error.below(name) from None
     for run in group.all_runs:
         try:
             group.check_training(run)

@@ -84,9 +84,13 @@ def test_what_a_claim_names_is_there(key: str, reports: dict[str, Evidence]) -> 
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"]
     for command in {claim.command, *(x.command for x in claim.decided_by)} - {None}:
         for part in command.split(" && "):
-            found = re.fullmatch(r"dvc repro (\w+)|tiebench params size=(\w+)", part)
-            assert found, command
-            assert found[1] in stages or (ROOT / f"conf/size/{found[2]}.yaml").is_file(), command
+            composed = re.fullmatch(r"tiebench params (size|study)(?:@recurrent)?=(\w+)", part)
+            found = re.fullmatch(r"dvc repro (\w+)", part)
+            assert found or composed, command
+            if composed:
+                assert (ROOT / f"conf/{composed[1]}/{composed[2]}.yaml").is_file(), command
+            else:
+                assert found[1] in stages, command
 
 
 def values(plain: object, key: str = "") -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ TEXTS = {
     "valid": " a c \n",
     "test": "<unk>\nb b\n",
 }
+KEPT = {"train": 6, "valid": 3, "test": 4}
 COUNTS = {"train": (4, 10), "valid": (1, 3), "test": (2, 5)}
 
 
@@ -105,6 +106,7 @@ def test_another_variant_is_refused(folder, part, text, expected):
         ({"valid_share": 0.1}, "no valid_share with published parts, where nothing is drawn"),
         ({"seed": 1}, "no seed with published parts"),
         ({"languages": ["en", "de"]}, "one language with published parts"),
+        ({"languages": ["en", "de"], "kept": KEPT}, "kept only with words or types of one"),
         (
             {"source": {"kind": "local", "folder": "t", "format": "text", "files": {"en": "t"}}},
             r"\{split\} in the source with published parts, and none without",
@@ -114,6 +116,77 @@ def test_another_variant_is_refused(folder, part, text, expected):
 def test_settings_that_do_nothing_are_refused(replaced, expected):
     with pytest.raises(SettingsError, match=expected):
         settings(**replaced)
+
+
+def test_a_start_of_each_part_has_its_own_vocabulary(folder):
+    types = {"kind": "types", "vocabulary": 5}
+    prepare(settings(kept=KEPT, tokenizer=types), folder)
+    tokenizer = load_tokenizer(folder / "tokenizer.json")
+    names = ["<eos>", "<unk>", "a", "b", "c"]  # twice, then once and in alphabetical order
+    assert [tokenizer.id_to_token(i) for i in range(5)] == names
+    said = {
+        name: [
+            names[i]
+            for i in read_tokens(folder / f"{name}.safetensors", folder / "tokenizer.json", ["en"])[
+                "en"
+            ]
+        ]
+        for name in TEXTS
+    }
+    assert said["train"] == ["a", "b", "<unk>", "<eos>", "c", "<eos>"]
+    assert said["test"] == ["<unk>", "<eos>", "b", "b"]
+
+
+def test_words_past_the_start_of_training_are_unknown(folder):
+    shorter = {"train": 4, "valid": 3, "test": 4}
+    prepare(settings(kept=shorter, tokenizer={"kind": "types", "vocabulary": 4}), folder)
+    meta = json.loads((folder / "meta.json").read_text())
+    assert meta["valid"]["en"]["unknown_share"] == 1 / 3  # c
+    assert meta["train"]["en"]["tokens"] == 4 and meta["test"]["en"]["tokens"] == 4
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ({**KEPT, "test": 9}, r"test: found 5 tokens; expected 9 or more \(kept.test\)"),
+        ({**KEPT, "train": 7}, "types of train: found 5; expected 6"),
+    ],
+)
+def test_a_start_that_is_not_there_is_refused(folder, kept, expected):
+    size = 5 + (kept["train"] == 7)
+    with pytest.raises(DataError, match=expected):
+        prepare(settings(kept=kept, tokenizer={"kind": "types", "vocabulary": size}), folder)
+
+
+def test_a_start_of_a_text_that_is_split_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("external/t").mkdir(parents=True)
+    said = [f"{chr(97 + i % 26)} and {chr(107 + i % 9)}, w{i}" for i in range(300)]
+    Path("external/t/t.txt").write_text("".join(f"{x}\n" for x in said))
+    source = {"kind": "local", "folder": "t", "format": "text", "files": {"en": "t.txt"}}
+    given = {
+        "source": source, "published": None, "valid_share": 0.1, "test_share": 0.1,
+        "tokenizer": {"kind": "words", "vocabulary": 20},
+    }  # fmt: skip
+    prepare(settings(**given), Path("all"))
+    prepare(settings(**given, kept={"train": 50, "valid": 20, "test": 31}), Path("start"))
+    tokens, words = {}, {}
+    for folder in ("all", "start"):
+        tokenizer = load_tokenizer(Path(folder, "tokenizer.json"))
+        for part in TEXTS:
+            path = Path(folder, f"{part}.safetensors")
+            ids = read_tokens(path, Path(folder, "tokenizer.json"), ["en"])["en"]
+            tokens[folder, part] = len(ids)
+            words[folder, part] = [tokenizer.id_to_token(int(i)) for i in ids]
+    assert [tokens["start", part] for part in TEXTS] == [50, 20, 31]
+    # the same strings in the same order, where both vocabularies have the word
+    for part in TEXTS:
+        both = zip(words["start", part], words["all", part], strict=False)
+        assert all(a == b for a, b in both if "[UNK]" not in (a, b))
+    meta = json.loads(Path("start/meta.json").read_text())
+    assert meta["train"]["en"]["strings"] == 9 and meta["test"]["en"]["strings"] == 6
+    with pytest.raises(DataError, match=r"corpus t: valid: found \d+ tokens; expected 9,000 or"):
+        prepare(settings(**given, kept={"train": 50, "valid": 9000, "test": 31}), Path("start"))
 
 
 def test_test_part_shares_no_text_with_the_others(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from tiebench.errors import SettingsError
 from tiebench.model.coupling import Permuted
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
+from tiebench.model.words import table_words
 from tiebench.schema import validate
 
 VOCABULARY, WIDTH = 40, 8
@@ -18,6 +19,7 @@ DEEP = BodySettings(option="t", width=WIDTH, layers=1, heads=2, feedforward_widt
 IDS = torch.tensor([[1, 5, 6, 39, 5, 0]])
 ADDED, MULTIPLIED = ({"kind": f"low_rank_{x}", "rank": 3} for x in ("addition", "multiplication"))
 SHIFT = {"kind": "shift"}
+UNIT = {"kind": "unit_rows"}
 
 
 def model_of(body=IDENTITY, vocabulary=VOCABULARY, **coupling):
@@ -43,6 +45,8 @@ def by_hand(table, operations):
             table = table + held["row_table"] @ held["basis"]
         elif "down" in held:
             table = table @ (torch.eye(table.shape[1]).double() + held["down"] @ held["up"])
+        elif not held:
+            table = table / table.norm(dim=1, keepdim=True)
         else:
             table = table + held["shift"]
     return table
@@ -51,7 +55,16 @@ def by_hand(table, operations):
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize(
     "operations",
-    [[ADDED], [MULTIPLIED], [SHIFT], [ADDED, MULTIPLIED, SHIFT], [MULTIPLIED, SHIFT, ADDED]],
+    [
+        [ADDED],
+        [MULTIPLIED],
+        [SHIFT],
+        [ADDED, MULTIPLIED, SHIFT],
+        [MULTIPLIED, SHIFT, ADDED],
+        [UNIT],
+        [ADDED, UNIT],
+        [UNIT, SHIFT],
+    ],
 )
 def test_operations_against_explicit_matrices(operations, tied):
     outside = [x for x in operations if x != SHIFT]
@@ -65,6 +78,29 @@ def test_operations_against_explicit_matrices(operations, tied):
     states = torch.randn(5, WIDTH, generator=torch.Generator().manual_seed(2))
     logits = coupling.logits(states).double()
     torch.testing.assert_close(logits, states.double() @ wanted.T, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_length_one_keep_it_and_have_no_parameters():
+    model, plain = model_of(input_operations=[UNIT]), model_of()
+    assert model.parameter_counts() == plain.parameter_counts()
+    for _ in range(3):
+        rows = model.coupling.lookup(IDS)
+        torch.testing.assert_close(rows.norm(dim=-1), torch.ones(1, 6))
+        rows.square().mul(torch.arange(8.0)).sum().backward()
+        with torch.no_grad():
+            model.coupling.input_table -= model.coupling.input_table.grad
+    assert table_words(model.settings.coupling, WIDTH, VOCABULARY).endswith("input side unit rows")
+
+
+def test_the_output_table_can_start_smaller():
+    given = {"tied": False, "std": 0.5, "distribution": "uniform"}
+    plain, small = model_of(**given), model_of(**given, output_std=0.01)
+    assert torch.equal(plain.coupling.input_table, small.coupling.input_table)
+    expected = plain.coupling.output_table / 50
+    torch.testing.assert_close(small.coupling.output_table, expected)
+    assert "output_std" not in plain.settings.coupling.model_dump()
+    assert small.settings.coupling.model_dump()["output_std"] == 0.01
+    assert "std 0.01 and 0.5" in table_words(small.settings.coupling, WIDTH, VOCABULARY)
 
 
 @pytest.mark.parametrize("operation", [ADDED, MULTIPLIED, SHIFT])
@@ -88,6 +124,7 @@ def test_operations_start_as_the_identity_and_are_trained(operation):
         ({"input_operations": [{**ADDED, "rank": 8}]}, r"input_operations\[0\].rank: found 8"),
         ({"output_operations": [{**MULTIPLIED, "rank": 9}]}, r"output_operations\[0\].rank"),
         ({"shared_initialization": True}, "shared_initialization false with tied"),
+        ({"output_std": 0.1}, "no output_std with one table"),
         (
             {"shared_initialization": True, "tied": False, "input_width": 4},
             "found 8 beside an input table of width 4; expected equal widths when shared_init",

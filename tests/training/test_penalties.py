@@ -4,11 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tiebench.errors import SettingsError
 from tiebench.model import loss
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
-from tiebench.training.penalties import penalty, summed_augmented_loss
-from tiebench.training.settings import TrainingSettings
+from tiebench.schema import validate
+from tiebench.training.penalties import minimized, penalty, summed_augmented_loss
+from tiebench.training.settings import AugmentedSettings, TrainingSettings
 
 BODY = BodySettings(option="t", kind="identity", width=6)
 TRAINING = dict(
@@ -99,3 +101,46 @@ def test_targets_are_those_of_the_input_side_and_constant(operations):
         torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves), strict=True
     ):
         torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_a_share_of_the_augmented_loss_leaves_the_rest_to_the_cross_entropy(share):
+    """(1 - beta) J + beta tau^2 |V| J_aug, with targets from rows of length 1."""
+    coupling = {"tied": False, "bias": False, "input_operations": [{"kind": "unit_rows"}]}
+    soft = {"share": share, "temperature": 3.0}
+    model, states, targets, found = added(coupling, augmented=soft)
+    training = TrainingSettings(**TRAINING, augmented=soft)
+    plain = model.loss_of(states, targets) / 7
+    ours = minimized(plain, found, training)
+    rows = F.normalize(model.coupling.input_table.detach(), dim=1)
+    logits = F.linear(states, model.coupling.output_table)
+    wanted = F.softmax(rows[targets] @ rows.T / 3.0, dim=1)
+    divergence = F.kl_div(F.log_softmax(logits / 3.0, dim=1), wanted, reduction="batchmean")
+    peer = (1 - share) * F.cross_entropy(logits, targets) + share * 9.0 * 20 * divergence
+    if share == 1:
+        assert ours is found
+    torch.testing.assert_close(ours, peer)
+    leaves = (states, model.coupling.output_table)
+    for mine, theirs in zip(
+        torch.autograd.grad(ours, leaves), torch.autograd.grad(peer, leaves), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(model.loss_beside(states, targets), 7 * plain.detach())
+
+
+def test_at_high_temperature_a_share_is_the_squared_distance_of_centred_logits():
+    """tau^2 |V| J_aug goes to half |Wh - L u|^2 over centred logits (Inan et al., section 3)."""
+    coupling = {"tied": False, "bias": False, "input_operations": [{"kind": "unit_rows"}]}
+    model, states, targets, found = added(coupling, augmented={"share": 1.0, "temperature": 300.0})
+    rows = F.normalize(model.coupling.input_table, dim=1)
+    apart = F.linear(states, model.coupling.output_table) - rows[targets] @ rows.T
+    apart = apart - apart.mean(dim=1, keepdim=True)
+    assert float(found.detach()) == pytest.approx(
+        float(0.5 * apart.detach().square().sum() / 7), rel=0.02
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"weight": 1.0, "share": 0.5}])
+def test_either_a_weight_or_a_share(given):
+    with pytest.raises(SettingsError, match="either weight or share"):
+        validate(AugmentedSettings, {"temperature": 2.0, **given}, "augmented")

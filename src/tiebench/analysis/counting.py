@@ -14,6 +14,7 @@ from tiebench.model.settings import (
     LowRankAddition,
     LowRankMultiplication,
     Norm,
+    Shift,
     TableOperation,
 )
 
@@ -182,7 +183,7 @@ def _on_table(shape: Shape, operations: Sequence[TableOperation], width: int) ->
             total += operation.rank * (shape.vocabulary + width)
         elif isinstance(operation, LowRankMultiplication):
             total += operation.rank * 2 * width
-        else:
+        elif isinstance(operation, Shift):
             total += width
     return total
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from tiebench.corpus import tokenizer as tok
 from tiebench.corpus.clean import Dropped, Strings, clean
-from tiebench.corpus.published import build_published
+from tiebench.corpus.published import PARTS, build_published
 from tiebench.corpus.seen import write_seen
 from tiebench.corpus.settings import CorpusSettings, TokenizerSettings
 from tiebench.corpus.split import Split, component, rank, split
 from tiebench.corpus.tokens import write_tokens
+from tiebench.errors import DataError
 from tiebench.files import (
     holding,
     replacing,
@@ -87,6 +89,9 @@ def _tokenize(
     parts: Split, settings: CorpusSettings, wanted: TokenizerSettings, folder: Path, bar: Any
 ) -> dict[str, Any]:
     subject = f"corpus {settings.option}"
+    if settings.kept is not None:
+        starts = {x: _start(getattr(parts, x), x, settings, wanted) for x in PARTS}
+        parts = replace(parts, **starts)
     texts = (text for translations in parts.train.values() for text in translations.values())
     tokenizer, vocabulary = tok.make_tokenizer(texts, wanted, subject), wanted.vocabulary
     path = folder / "tokenizer.json"
@@ -101,13 +106,10 @@ def _tokenize(
     for name, part in encoded.items():
         ids, counts = {}, {}
         for lang in settings.languages:
-            # Components in random order, each in its own: a window then has context to read.
-            ordered = sorted(
-                (key for key in part if lang in part[key]),
-                key=lambda key: rank(settings.seed, "order", lang, component(key)),
-            )
-            strings = [part[key][lang] for key in ordered]
+            strings = [part[key][lang] for key in _ordered(part, settings, lang)]
             ids[lang] = _join(tok.encode(tokenizer, strings))
+            if settings.kept is not None:
+                ids[lang] = ids[lang][: getattr(settings.kept, name)]
             counts[lang] = _counts(strings, ids[lang])
             if wanted.kind == "words":
                 counts[lang]["unknown_share"] = float(np.mean(ids[lang] == tok.UNKNOWN))
@@ -124,6 +126,41 @@ def _tokenize(
     write_seen(folder / "seen.parquet", read)
     bar.update()
     return meta
+
+
+def _ordered(part: Strings, settings: CorpusSettings, lang: str) -> list[str]:
+    """Components in random order, each in its own: a window then has context to read."""
+    return sorted(
+        (key for key in part if lang in part[key]),
+        key=lambda key: rank(settings.seed, "order", lang, component(key)),
+    )
+
+
+def _start(
+    part: Strings, name: str, settings: CorpusSettings, wanted: TokenizerSettings
+) -> Strings:
+    """The first strings of a part that together have the tokens that are kept of it.
+
+    Raises:
+        DataError: all have fewer.
+    """
+    (lang,), wished = settings.languages, getattr(settings.kept, name)
+    kept: Strings = {}
+    left, ordered = wished, _ordered(part, settings, lang)
+    texts = (part[key][lang] for key in ordered)
+    for key, words in zip(ordered, tok.split_words(texts, wanted.split), strict=True):
+        if left <= 0:
+            break
+        kept[key] = part[key]
+        left -= len(words) + 1
+    if left > 0:
+        raise DataError(
+            f"corpus {settings.option}: {name}",
+            found=f"{wished - left:,} tokens",
+            expected=f"{wished:,} or more (kept.{name})",
+            mend=f"lower kept.{name}, or add text",
+        )
+    return kept
 
 
 def _join(encoded: list[list[int]]) -> np.ndarray:

@@ -54,6 +54,8 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
         _check(f"{where}: lines", len(lines), part.lines)
         _check(f"{where}: tokens", len(words[name]), part.tokens)
         sources[name] = identity(source, [language])
+    if settings.kept is not None:
+        words = {name: _start(words[name], name, settings) for name in PARTS}
     counts = Counter(words["train"])
     _check(f"{subject(settings.source)}: types of {PARTS[0]}", len(counts), vocabulary)
     numbered = {word: i for i, word in enumerate(sorted(counts, key=lambda x: (-counts[x], x)))}
@@ -66,6 +68,9 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
         "languages": settings.languages,
         "vocabulary": vocabulary,
     }
+    if settings.kept is not None:  # words that are in the rest of training alone
+        for name in PARTS[1:]:
+            words[name] = [x if x in counts else UNKNOWN_WORD for x in words[name]]
     for name in PARTS:
         ids = _ids(words[name], numbered, f"{subject(settings.source)}: {name}")
         write_tokens(folder / f"{name}.safetensors", {language: ids}, digest, vocabulary)
@@ -80,6 +85,18 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
             }
         }
     write_json(folder / "meta.json", meta)
+
+
+def _start(words: list[str], name: str, settings: CorpusSettings) -> list[str]:
+    kept: int = getattr(settings.kept, name)
+    if len(words) < kept:
+        raise DataError(
+            f"{subject(settings.source)}: {name}",
+            found=f"{len(words):,} tokens",
+            expected=f"{kept:,} or more (kept.{name})",
+            mend=f"lower kept.{name}",
+        )
+    return words[:kept]
 
 
 def _check(what: str, found: int, expected: int) -> None:

@@ -66,6 +66,14 @@ class PublishedParts(Settings):
     test: PublishedPart
 
 
+class KeptTokens(Settings):
+    """How much of a text of words is kept, the vocabulary's text too."""
+
+    train: Annotated[int, Field(gt=0)]
+    valid: Annotated[int, Field(gt=0)]
+    test: Annotated[int, Field(gt=0)]
+
+
 class CorpusSettings(Settings):
     """A corpus. With `tokenizer: null` it is evaluation sentences only, and nothing is trained."""
 
@@ -82,6 +90,8 @@ class CorpusSettings(Settings):
     """Share of the groups that becomes the validation part."""
     test_share: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
     """Share of the groups that becomes a test part, for the families that have one (recurrent)."""
+    kept: KeptTokens | None = None
+    """Tokens of each part that are kept, from its start; null for all."""
     heldout: HeldOutSettings | None = None
     """Held-out aligned sentences; null for none."""
     tokenizer: TokenizerSettings | None = None
@@ -105,6 +115,9 @@ class CorpusSettings(Settings):
             raise ValueError("published parts with tokenizer.kind types, and none without")
         if (self.published is None) == names_split(self.source):
             raise ValueError(f"{SPLIT} in the source with published parts, and none without")
+        whole = kind in ("words", "types") and len(self.languages) == 1 and self.has_test
+        if self.kept is not None and not whole:
+            raise ValueError("kept only with words or types of one language, and a test part")
         if self.published is not None:
             return self._check_published()
         if self.tokenizer is not None and self.valid_share == 0:

@@ -10,9 +10,9 @@ and verbs of one spelling then meet, and Turkish I becomes i.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -63,16 +63,10 @@ def word_tokenizer(texts: Iterable[str], vocabulary: int, split: str, subject: s
     Raises:
         DataError: the text has too few words.
     """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from tokenizers import Tokenizer, models
 
-    normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    marks = [pre_tokenizers.Punctuation()] if split == "punctuation" else []
-    pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *marks])
-    counts = Counter(
-        word
-        for text in texts
-        for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))
-    )
+    normalizer, pre_tokenizer = _word_rules(split)
+    counts = Counter(word for words in split_words(texts, split) for word in words)
     special = [*NAMES, UNKNOWN_NAME]
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
     if len(ordered) < vocabulary - len(special):
@@ -83,6 +77,22 @@ def word_tokenizer(texts: Iterable[str], vocabulary: int, split: str, subject: s
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
     tokenizer.add_special_tokens(special)
     return _literal(tokenizer)
+
+
+def split_words(texts: Iterable[str], split: str) -> Iterator[list[str]]:
+    """The words of each text, as `word_tokenizer` takes them."""
+    normalizer, pre_tokenizer = _word_rules(split)
+    for text in texts:
+        held = pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))
+        yield [word for word, _ in held]
+
+
+def _word_rules(split: str) -> tuple[Any, Any]:
+    from tokenizers import normalizers, pre_tokenizers
+
+    normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    marks = [pre_tokenizers.Punctuation()] if split == "punctuation" else []
+    return normalizer, pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *marks])
 
 
 def is_of_words(tokenizer: Tokenizer) -> bool:

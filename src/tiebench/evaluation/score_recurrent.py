@@ -33,9 +33,10 @@ from tiebench.settings import Params, RecurrentFamilySettings
 SPLITS = ("train", "valid", "test")
 RUNS = (
     "family", "study", "run", "baseline", "corpus", "coupling", "tied", "projection",
-    "projection_penalty", "augmented", "augmented_weight", "augmented_temperature", "dropout",
-    "dropout_input", "dropout_between", "dropout_recurrent", "dropout_output", "units", "layers",
-    "vocabulary", "epochs", "constant_epochs", "decay", "learning_rate", "clip", "batch_size",
+    "projection_penalty", "augmented", "augmented_weight", "augmented_share",
+    "augmented_temperature", "dropout", "dropout_input", "dropout_between", "dropout_recurrent",
+    "dropout_output", "units", "layers", "vocabulary", "epochs", "constant_epochs", "decay",
+    "learning_rate", "clip", "batch_size",
     "sequence_length", "seeds", "parameters", "published_table", "published_row",
     "published_parameters", "parameters_agree", "as_published", "reason",
 )  # fmt: skip
@@ -188,6 +189,7 @@ def _run_rows(params: Params, group: RecurrentFamilySettings, metrics: Metrics) 
             **features,
             "projection_penalty": training.projection_penalty or None,
             "augmented_weight": augmented and augmented.weight,
+            "augmented_share": augmented and augmented.share,
             "augmented_temperature": augmented and augmented.temperature,
             **{
                 f"dropout_{x}": dropout and getattr(dropout, x)

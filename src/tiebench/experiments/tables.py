@@ -8,6 +8,7 @@ inflates what they have in common: pairs are therefore also taken across seeds.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,12 +40,20 @@ from tiebench.experiments.saved_tables import (
     has_two_tables,
     partners,
 )
-from tiebench.experiments.tables_settings import BY_STEP, RAW
+from tiebench.experiments.subspaces import subspace_rows
+from tiebench.experiments.tables_settings import BY_STEP, RAW, SUBSPACES
 from tiebench.experiments.word_similarity import Vocabulary, WordSimilarity
 from tiebench.files import holding, replacing_folder
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
-from tiebench.settings import FamilySettings, Group, Params, all_groups
+from tiebench.settings import (
+    FamilySettings,
+    Group,
+    Params,
+    RecurrentFamilySettings,
+    all_groups,
+)
+from tiebench.training.subspace_runs import Mixture, subspace_runs
 
 Row = dict[str, Any]
 SAME, OTHER = "same", "other"
@@ -53,7 +62,8 @@ SAME, OTHER = "same", "other"
 
 def run(params: Params, family: str) -> None:
     """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW, those of
-    word similarity, and that of BY_STEP where training keeps rows of the tables.
+    word similarity, that of BY_STEP where training keeps rows of the tables, and that of SUBSPACES
+    where runs give the augmented loss a share.
 
     Raises:
         SettingsError: no such family.
@@ -73,10 +83,13 @@ def run(params: Params, family: str) -> None:
     lock = paths.SCRATCH / f"tables-{params.name}-{family}.lock"
     kept = BY_STEP if has_snapshots(known[family]) else {}
     written = {**RAW, **word_similarity_settings.RAW, **kept}
-    rows: dict[str, list[Row]] = {name: [] for name in written}
+    rows: dict[str, list[Row]] = defaultdict(list)
     with holding(lock, f"the tables of {family} of {params.name}"):
-        for name, found in Comparison(params, family, prepare_runtime()).rows():
+        comparison = Comparison(params, family, prepare_runtime())
+        for name, found in comparison.rows():
             rows[name].append({"family": family, **found})
+        if comparison.mixtures:
+            written["subspaces"] = SUBSPACES
         with replacing_folder(folder) as partial:
             for name, columns in written.items():
                 write_table(partial / f"{name}.csv", columns, rows[name])
@@ -116,15 +129,27 @@ class Comparison:
         if isinstance(self.group, FamilySettings):
             self.batches = windows(valid, self.group.training, vocabulary, self.settings.windows)
         self.held: dict[tuple[str, int, str, bool], Table] = {}
+        self.mixtures: dict[str, Mixture] = {}
+        if isinstance(self.group, RecurrentFamilySettings):
+            self.mixtures = subspace_runs(self.group)
+            (text,) = train.values()
+            self.train = np.asarray(text[: round(self.group.training.data_share * len(text))])
 
     def rows(self) -> Iterator[tuple[str, Row]]:
         """Rows of the tables, by the names of `run`, without the family."""
         work = compared(self.group)
-        total = len(self.group.runs) + len(work)
+        total = len(self.group.runs) + len(self.mixtures) + len(work)
         with progress(total=total, desc="vocabulary tables", unit="run") as bar:
             for name in self.group.runs:
                 for seed in self.group.seeds:
                     yield from self._of_model(name, seed)
+                bar.update()
+            for name, mixture in self.mixtures.items():
+                for seed in self.group.seeds:
+                    of = subspace_rows(self.saved, name, seed, mixture, self.train)
+                    for metric, value in of:
+                        at = {"run": name, "seed": seed, "metric": metric, "value": value}
+                        yield "subspaces", at
                 bar.update()
             for name, held in (
                 ("similarity_sets", self.similarity.described),

@@ -25,6 +25,9 @@ BY_STEP = {
     ),
 }  # fmt: skip
 """Of the one more that it writes for a family whose training keeps rows of its tables."""
+SUBSPACES = ("family", "run", "seed", "metric", "value")
+"""Of the table subspaces, which it writes where a recurrent family has runs for it
+(`tiebench.training.subspace_runs`)."""
 
 
 class TablesSettings(Settings):

@@ -24,6 +24,7 @@ from tiebench.model.settings import (
     LowRankMultiplication,
     Norm,
     Operation,
+    Shift,
     TableOperation,
 )
 
@@ -169,6 +170,14 @@ class Shifted(nn.Module):
         return rows + self.shift
 
 
+class UnitRowed(nn.Module):
+    """`rows / |rows|`; a zero row stays."""
+
+    def forward(self, rows: Tensor, ids: Tensor | None) -> Tensor:
+        """`[..., width]` to the same."""
+        return F.normalize(rows, dim=-1)
+
+
 class Permuted(nn.Module):
     """A fixed permutation of the last dimension, of width `groups` times something.
 
@@ -192,7 +201,7 @@ def _table_operation(operation: TableOperation, vocabulary: int, width: int) -> 
         return LowRankAdded(vocabulary, width, operation.rank)
     if isinstance(operation, LowRankMultiplication):
         return LowRankMultiplied(width, operation.rank)
-    return Shifted(width)
+    return Shifted(width) if isinstance(operation, Shift) else UnitRowed()
 
 
 def _transform(settings: CouplingSettings, width: int, output_width: int) -> nn.Sequential:

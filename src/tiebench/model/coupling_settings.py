@@ -91,8 +91,14 @@ class Shift(Settings):
     kind: Literal["shift"]
 
 
+class UnitRows(Settings):
+    """Every row is divided by its length (Inan et al. 2017, subspace experiment)."""
+
+    kind: Literal["unit_rows"]
+
+
 TableOperation = Annotated[
-    LowRankAddition | LowRankMultiplication | Shift, Field(discriminator="kind")
+    LowRankAddition | LowRankMultiplication | Shift | UnitRows, Field(discriminator="kind")
 ]
 Scale = Annotated[float, Field(gt=0, le=1e6)]
 CUT = 3.0
@@ -158,6 +164,8 @@ class CouplingSettings(Settings):
     std: Scale | Literal["inverse_sqrt_width", "log_vocabulary_over_width"] = 0.02
     """Standard deviation of the initial tables: a number, 1/sqrt(d) or ln(n)/d (Su 2023) for a
     table `[n, d]`."""
+    output_std: Scale | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The same for the output table of two, as a number; null takes `std`."""
     distribution: Literal["normal", "uniform", "truncated_normal"] = "normal"
     """Shape of the initial tables, all with mean 0 and `std`; the truncated one is a normal cut at
     three of its own standard deviations (OLMo 2) and scaled to have `std`."""
@@ -184,6 +192,8 @@ class CouplingSettings(Settings):
             )
         if self.shared_initialization and self.tied:
             raise ValueError("shared_initialization false with tied, where there is one table")
+        if self.output_std is not None and (self.tied or self.shared_initialization):
+            raise ValueError("no output_std with one table, or two that start with the same values")
         drawn = self.bias_initialization == "tables"
         if drawn and not self.bias:
             raise ValueError("bias_initialization zero without a bias")

@@ -33,7 +33,10 @@ def initial(
     """
     generator = generator_of(seed, name)
     if name in TABLES:
-        return draw(shape, coupling.table_std(*shape), coupling.distribution, generator)
+        std = coupling.table_std(*shape)
+        if name == TABLES[1] and coupling.output_std is not None:
+            std = coupling.output_std
+        return draw(shape, std, coupling.distribution, generator)
     if _starts_as_tables(name, coupling):
         return draw(shape, float(coupling.std), coupling.distribution, generator)
     if len(shape) < 2:  # of the weights, only a norm's have one dimension

@@ -103,6 +103,12 @@ class LanguageModel(nn.Module):
         return summed_cross_entropy(states, table, bias, targets)
 
     @torch.no_grad()
+    def loss_beside(self, states: Tensor, targets: Tensor) -> Tensor:
+        """`loss_of` where nothing descends it: without the work of its gradients."""
+        table, bias = self.coupling.output_matrix(), self.coupling.bias
+        return cross_entropy_outcomes(states, table, bias, targets)[0].sum()
+
+    @torch.no_grad()
     def outcomes(self, ids: Tensor, where: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Loss in nats and correctness of each prediction, `[n]` both; arguments as above."""
         table, bias = self.coupling.output_matrix(), self.coupling.bias

@@ -19,6 +19,7 @@ from tiebench.model.coupling_settings import Norm as Norm
 from tiebench.model.coupling_settings import Operation as Operation
 from tiebench.model.coupling_settings import Shift as Shift
 from tiebench.model.coupling_settings import TableOperation as TableOperation
+from tiebench.model.coupling_settings import UnitRows as UnitRows
 from tiebench.model.coupling_settings import transform_width as transform_width
 from tiebench.schema import Settings
 

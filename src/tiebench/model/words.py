@@ -19,11 +19,13 @@ def table_words(coupling: CouplingSettings, body_width: int, vocabulary: int) ->
     """What the tables start as, and what each side makes of them."""
     widths = coupling.widths(body_width)
     stds = {f"{coupling.table_std(vocabulary, width):.4g}" for width in widths}
+    if coupling.output_std is not None:
+        stds = {f"{coupling.table_std(vocabulary, widths[0]):.4g}", f"{coupling.output_std:.4g}"}
     said = f"{coupling.distribution.replace('_', ' ')}, std {' and '.join(sorted(stds))}"
     said += ", equal at the start" if coupling.shared_initialization else ""
     for side in ("input", "output"):
         made = [
-            f"{x.kind} of rank {x.rank}" if x.kind != "shift" else x.kind
+            f"{x.kind} of rank {x.rank}" if hasattr(x, "rank") else x.kind.replace("_", " ")
             for x in getattr(coupling, f"{side}_operations")
         ]
         said += f"; {side} side {', '.join(made)}" if made else ""

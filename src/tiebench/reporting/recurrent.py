@@ -19,6 +19,7 @@ RUN_COLUMNS = {
     "projection": "projection",
     "projection_penalty": "penalty",
     "augmented_weight": "weight of the augmented loss",
+    "augmented_share": "its share of what is minimized",
     "augmented_temperature": "its temperature",
     "dropout": "dropout",
     "dropout_input": "of the looked-up rows",

@@ -44,7 +44,8 @@ TABLES = (
     "vocabulary_scaling", "vocabulary_tying", "vocabulary_matrices", "vocabulary_share",
     "vocabulary_exponents",
     "recurrent_runs", "recurrent_perplexity", "recurrent_curves", "recurrent_summary",
-    "recurrent_pairs", "recurrent_published",
+    "recurrent_pairs", "recurrent_published", "subspaces_summary", "subspaces_trends",
+    "subspaces_published",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from tiebench.reporting import (
     runs,
     scale,
     similarity,
+    subspaces,
     sweeps,
     transfer,
     views,
@@ -79,6 +80,8 @@ def sections(results: Results) -> Iterator[Section]:
             yield alignment_by_step.section(results, RECURRENT)
         if any(results.where("similarity_sets", family=RECURRENT)):
             yield similarity.section(results, RECURRENT, ", recurrent")
+    if results["subspaces_summary"]:
+        yield subspaces.section(results)
     if results["sweeps"]:
         yield sweeps.section(results)
     if results["domains"]:

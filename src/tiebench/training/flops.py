@@ -73,5 +73,5 @@ def _ends(
 
 def _per_row(operations: Sequence[TableOperation], width: int) -> int:
     """Products that operations on a table need for one of its rows."""
-    factors = {"low_rank_addition": 1, "low_rank_multiplication": 2, "shift": 0}
-    return sum(factors[x.kind] * getattr(x, "rank", 0) * width for x in operations)
+    factors = {"low_rank_addition": 1, "low_rank_multiplication": 2}
+    return sum(factors.get(x.kind, 0) * getattr(x, "rank", 0) * width for x in operations)

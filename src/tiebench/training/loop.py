@@ -21,7 +21,7 @@ from tiebench.training.checkpoint import load_checkpoint, read_step, save_checkp
 from tiebench.training.instruments import Instruments
 from tiebench.training.optimizer import learning_rate, make_optimizer, untie
 from tiebench.training.parallel import ALONE, Team
-from tiebench.training.penalties import penalty
+from tiebench.training.penalties import minimized, penalty
 from tiebench.training.settings import TrainingSettings
 from tiebench.training.validation import outcomes
 
@@ -187,7 +187,7 @@ class Loop:
             loss = self.model.loss_of(states, targets) / count
             share = len(targets) / count
             added = penalty(self.model, training, states, targets, count, share)
-            (loss if added is None else loss + added).backward()
+            minimized(loss, added, training).backward()
         loss = self.team.sum_gradients(self.model, loss)
         limit = math.inf if training.clip is None else training.clip
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))

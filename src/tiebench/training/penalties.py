@@ -50,8 +50,17 @@ def penalty(
         divergence = summed_augmented_loss(
             states, coupling.output_matrix(), coupling.bias, similar, targets, soft.temperature
         )
-        parts.append(soft.weight / count * divergence)
+        parts.append(soft.factor(len(similar)) / count * divergence)
     return torch.stack(parts).sum() if parts else None
+
+
+def minimized(loss: Tensor, added: Tensor | None, training: AddedSettings) -> Tensor:
+    """What an update descends: the cross-entropy as far as it counts, and what is added to it."""
+    share = training.cross_entropy_share
+    if added is not None and share == 0:
+        return added
+    kept = loss if share == 1 else share * loss
+    return kept if added is None else kept + added
 
 
 ARRAYS = 5

@@ -19,7 +19,7 @@ from tiebench.progress import progress
 from tiebench.runtime import checkpoint_seconds
 from tiebench.training.checkpoint import load_checkpoint, read_carried, save_checkpoint
 from tiebench.training.loop import broken, check_weights, largest_gradient
-from tiebench.training.penalties import penalty
+from tiebench.training.penalties import minimized, penalty
 from tiebench.training.recurrent_settings import RecurrentTrainingSettings
 from tiebench.training.streams import Chunks, stream_outcomes
 from tiebench.training.table_snapshots import TableSnapshots
@@ -133,9 +133,11 @@ class RecurrentLoop:
             self.state, self.record["sum"] = None, 0.0
         self.optimizer.zero_grad()
         states, left = self.model.advance(ids, self.state, self._dropout(step))
-        loss = self.model.loss_of(states, targets) / training.batch_size
+        counts = training.cross_entropy_share > 0
+        summed = self.model.loss_of if counts else self.model.loss_beside
+        loss = summed(states, targets) / training.batch_size
         added = penalty(self.model, training, states, targets, training.batch_size, 1.0)
-        (loss if added is None else loss + added).backward()
+        minimized(loss, added, training).backward()
         norm, value = self._norm(), float(loss.detach())
         if not (math.isfinite(norm) and math.isfinite(value)):
             raise broken(

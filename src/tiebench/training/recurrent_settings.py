@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
 from tiebench.errors import SettingsError
 from tiebench.schema import Settings
@@ -104,7 +98,9 @@ class RecurrentTrainingSettings(AddedSettings):
     """Share of the training text that is used, from its start."""
     log_every: Positive
     """Updates between rows of history.csv; the end of an epoch has a row in any case."""
-    table_snapshots: TableSnapshotsSettings | None = None
+    table_snapshots: TableSnapshotsSettings | None = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
     """Rows of the tables to keep; null for none."""
 
     @model_validator(mode="after")
@@ -121,14 +117,6 @@ class RecurrentTrainingSettings(AddedSettings):
                 f"table_snapshots.epochs of at most epochs ({kept.epochs[-1]}, {self.epochs})"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without snapshots they are not named: no digest of such settings depends on them."""
-        values: dict[str, Any] = handler(self)
-        if self.table_snapshots is None:
-            values.pop("table_snapshots", None)
-        return values
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0."""

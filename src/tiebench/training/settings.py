@@ -40,12 +40,29 @@ class MaskingSettings(Settings):
 
 class AugmentedSettings(Settings):
     """The augmented loss (Inan et al. 2017, section 3): the divergence of the prediction from
-    targets softened by the similarity of the input table's rows."""
+    targets softened by the similarity of the input table's rows. Either `weight` or `share`."""
 
-    weight: Annotated[float, Field(gt=0)]
+    weight: Annotated[float, Field(gt=0)] | None = None
     """Multiplies the augmented loss, which is added to the cross-entropy."""
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The augmented loss times temperature^2 times vocabulary, which makes its gradient as large at
+    any temperature, takes this share of what is minimized, and the cross-entropy the rest (the
+    paper's subspace experiment)."""
     temperature: Annotated[float, Field(gt=0)]
     """Divides the logits of both distributions."""
+
+    @model_validator(mode="after")
+    def _check(self) -> AugmentedSettings:
+        if (self.weight is None) == (self.share is None):
+            raise ValueError("either weight or share")
+        return self
+
+    def factor(self, vocabulary: int) -> float:
+        """What the augmented loss over a vocabulary is multiplied by."""
+        if self.weight is not None:
+            return self.weight
+        assert self.share is not None, "one of both is given"
+        return self.share * self.temperature**2 * vocabulary
 
 
 class InstrumentSettings(Settings):
@@ -78,6 +95,11 @@ class AddedSettings(Settings):
     """Adds this times the squared Frobenius norm of the transform's linear maps to the loss (Press
     & Wolf 2017, section 3.2)."""
     augmented: AugmentedSettings | None = None
+
+    @property
+    def cross_entropy_share(self) -> float:
+        """What the cross-entropy is multiplied by in what is minimized."""
+        return 1.0 - ((self.augmented and self.augmented.share) or 0.0)
 
 
 class TrainingSettings(AddedSettings):
