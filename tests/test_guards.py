@@ -88,6 +88,7 @@ def overrides(group: str, option: str) -> list[str]:
         "body": "body@encoders.body",
         "corpus": "+corpus@corpora.new",
         "labels": "+labels@labels.new",
+        "similarity": "similarity@tables.similarity",
         "size": "size",
         "statistics": "statistics",
         "study": f"study@{STUDIES.get(option, 'encoders')}",

@@ -71,6 +71,9 @@ def check_folders(params: Params, root: Path = Path()) -> None:
     corpora = {f"corpora.{name}.source": x.source for name, x in params.corpora.items()}
     labels = {f"labels.{name}.source": held.source for name, held in params.labels.items()}
     others = {"domains.source": params.domains.source} if params.domains else {}
+    if params.tables and params.tables.similarity:
+        sets = params.tables.similarity.sets
+        others |= {f"tables.similarity.sets.{name}.source": x.source for name, x in sets.items()}
     wanted = {
         key: (source.folder, "text", "choose another source")
         for key, source in (corpora | labels | others).items()

@@ -47,7 +47,7 @@ PRETRAIN = "stages/pretrain.py"
 CELL_SECONDS = 10.0
 """A guess: what a cell takes beside pretraining (start of the process, DVC, reading, writing)."""
 TASK_SECONDS = {
-    "stages/domains.py": 60.0, "stages/probing.py": 15.0, "stages/tables.py": 15.0,
+    "stages/domains.py": 60.0, "stages/probing.py": 15.0, "stages/tables.py": 60.0,
     "stages/transfer.py": 25.0,
 }  # fmt: skip
 """A guess: the same for cells that train something small themselves."""

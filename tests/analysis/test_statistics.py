@@ -12,9 +12,9 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from tiebench.analysis.resampling import (
     RESAMPLES,
-    _draws,
     bootstrap_difference,
     bootstrap_interval,
+    drawn_counts,
     percentile_limits,
 )
 from tiebench.analysis.statistics import (
@@ -254,7 +254,7 @@ def test_the_mean_over_groups_is_that_of_each_draw() -> None:
         for name in sorted(set(sentences))
     }
     slow = []
-    for counts in _draws(30, 0):
+    for counts in drawn_counts(30, 0):
         drawn = [x for name, n in zip(held, counts, strict=True) for x in held[name] * int(n)]
         means = [[v for v, g in drawn if g == group] for group in "ab"]
         slow.append(np.mean([np.mean(x) for x in means if x]))
@@ -321,7 +321,7 @@ def test_seeds_are_paired_by_their_number() -> None:
 
 def test_other_generators_change_no_digit_and_are_not_changed() -> None:
     def everything() -> list[object]:
-        _draws.cache_clear()
+        drawn_counts.cache_clear()
         values = [0.1, 0.7, 0.4, 0.9, 0.2, 0.6]
         return [
             bootstrap_interval(values, clusters=[0, 0, 1, 1, 2, 3]),

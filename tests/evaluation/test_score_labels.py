@@ -173,7 +173,7 @@ def test_transfer_intervals_are_about_the_point(made: Path) -> None:
 
 
 def test_the_interval_of_the_others_is_over_their_mean_in_each_draw(made: Path) -> None:
-    from tiebench.analysis.resampling import _draws
+    from tiebench.analysis.resampling import drawn_counts
 
     held = [outcomes(made, "transfer", f"purposes-untied-s{s}") for s in (0, 1)]
     frame = held[0].assign(
@@ -188,7 +188,7 @@ def test_the_interval_of_the_others_is_over_their_mean_in_each_draw(made: Path) 
     ]
     keys = sorted(set(frame["key"]))
     slow = []
-    for counts in _draws(len(keys), 0):
+    for counts in drawn_counts(len(keys), 0):
         drawn = [key for key, n in zip(keys, counts, strict=True) for _ in range(n)]
         means = []
         for part in parts:

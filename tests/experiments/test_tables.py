@@ -13,7 +13,7 @@ from tiebench.analysis.tables import write_table
 from tiebench.errors import DataError
 from tiebench.evaluation import score_alignment
 from tiebench.evaluation.cells import cells
-from tiebench.experiments import tables
+from tiebench.experiments import tables, word_similarity_settings
 from tiebench.experiments.saved_tables import compared, has_two_tables, partners
 from tiebench.experiments.tables_settings import RAW
 from tiebench.model.lm import LanguageModel, load_model
@@ -63,10 +63,11 @@ def read(name: str) -> list[dict[str, str]]:
 
 def test_writes_the_same_bytes_again(params):
     tables.run(params, "encoders")
-    first = {name: (FOLDER / f"{name}.csv").read_bytes() for name in RAW}
+    names = RAW | word_similarity_settings.RAW
+    first = {name: (FOLDER / f"{name}.csv").read_bytes() for name in names}
     tables.run(params, "encoders")
-    assert {name: (FOLDER / f"{name}.csv").read_bytes() for name in RAW} == first
-    assert sorted(x.stem for x in FOLDER.iterdir()) == sorted(RAW)
+    assert {name: (FOLDER / f"{name}.csv").read_bytes() for name in names} == first
+    assert sorted(x.stem for x in FOLDER.iterdir()) == sorted(names)
 
 
 def test_pairs(params):

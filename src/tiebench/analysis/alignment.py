@@ -97,10 +97,7 @@ def compare(first: Table, second: Table) -> dict[str, tuple[float, float]]:
         overlap(first.nearest, second.nearest),
         float(np.mean([overlap(first.nearest, moved(second.nearest, x)) for x in orders])),
     )
-    held["distances"] = (
-        _correlation(first.ranks, second.ranks),
-        float(np.mean([_correlation(first.ranks, second.ranks[np.ix_(x, x)]) for x in orders])),
-    )
+    held["distances"] = distances(first, second)
     top = min(frame.subspace, first.directions.shape[1], second.directions.shape[1])
     ours, theirs = first.directions[:, :top], second.directions[:, :top]
     held["subspace"] = (
@@ -112,6 +109,14 @@ def compare(first: Table, second: Table) -> dict[str, tuple[float, float]]:
         float(np.mean([residual(first.directions, second.rows[x]) for x in frame.permutations])),
     )
     return held
+
+
+def distances(first: Table, second: Table) -> tuple[float, float]:
+    """Spearman's correlation of the cosine distances in the sample, with its floor (Press & Wolf
+    2017, section 4)."""
+    orders = first.frame.sample_permutations
+    floors = [_correlation(first.ranks, second.ranks[np.ix_(x, x)]) for x in orders]
+    return _correlation(first.ranks, second.ranks), float(np.mean(floors))
 
 
 def held_out(first: Table, rows: np.ndarray, kind: str) -> float:

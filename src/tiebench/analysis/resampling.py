@@ -156,14 +156,14 @@ def _resampled(totals: Any, sizes: Any, seed: int) -> Iterator[tuple[Any, Any]]:
     """Sums of the units drawn, `[draws, columns]` both."""
     import numpy as np
 
-    draws = _draws(len(totals), seed)
+    draws = drawn_counts(len(totals), seed)
     for start in range(0, RESAMPLES, 250):
         counts = draws[start : start + 250].astype(np.float64)
         yield counts @ totals, counts @ sizes
 
 
 @lru_cache(maxsize=8)
-def _draws(units: int, seed: int) -> Any:
+def drawn_counts(units: int, seed: int) -> Any:
     """How often each unit is drawn, `[RESAMPLES, units]`."""
     import numpy as np
 

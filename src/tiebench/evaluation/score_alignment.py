@@ -59,7 +59,7 @@ def tables(params: Params) -> dict[str, tuple[Sequence[str], list[Row]]]:
     correction = params.statistics.correction
     return {
         "alignment": (RAW["alignment"], raw["alignment"]),
-        "alignment_summary": (SUMMARY, list(_summary(raw["alignment"]))),
+        "alignment_summary": (SUMMARY, list(summaries(raw["alignment"], PAIR))),
         "alignment_differences": (
             DIFFERENCES,
             _differences(raw["alignment"], raw["logit_lens"], correction),
@@ -100,7 +100,8 @@ def _read(params: Params) -> dict[str, list[Row]]:
     return held
 
 
-def _grouped(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+def grouped(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by their cells in these columns."""
     held: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         held[tuple(row[key] for key in keys)].append(row)
@@ -115,13 +116,14 @@ def _estimate(values: Sequence[float]) -> Row:
 def _estimates(rows: list[Row], columns: Sequence[str]) -> Iterator[Row]:
     """Mean and t interval over seeds by all columns before those of the estimate."""
     keys = columns[: -len(ESTIMATE)]
-    for key, held in _grouped(rows, keys).items():
+    for key, held in grouped(rows, keys).items():
         yield {**dict(zip(keys, key, strict=True)), **_estimate([row["value"] for row in held])}
 
 
-def _summary(rows: list[Row]) -> Iterator[Row]:
-    for key, held in _grouped(rows, PAIR).items():
-        found = {**dict(zip(PAIR, key, strict=True)), **_estimate([row["value"] for row in held])}
+def summaries(rows: list[Row], keys: Sequence[str]) -> Iterator[Row]:
+    """Mean and t interval over seeds by these columns, also of what is above the floor."""
+    for key, held in grouped(rows, keys).items():
+        found = {**dict(zip(keys, key, strict=True)), **_estimate([row["value"] for row in held])}
         found |= dict.fromkeys(SUMMARY[-4:])
         if held[0]["floor"] is not None:
             excess = _estimate([row["value"] - row["floor"] for row in held])
@@ -137,8 +139,8 @@ def _summary(rows: list[Row]) -> Iterator[Row]:
 def _shapes(rows: list[Row], correction: Any) -> list[Row]:
     found: list[Row] = [{**row, "p_adjusted": None} for row in _estimates(rows, GEOMETRY[:-1])]
     tested = [x for x in found if (x["bin"], x["metric"]) == ("all", "norm_spearman")]
-    values = _grouped(rows, GEOMETRY[:5])
-    for held in _grouped(tested, ("family",)).values():
+    values = grouped(rows, GEOMETRY[:5])
+    for held in grouped(tested, ("family",)).values():
         seeds = ([x["value"] for x in values[tuple(r[k] for k in GEOMETRY[:5])]] for r in held)
         p_values = [paired_difference(x, [0.0] * len(x)).p for x in seeds]
         for row, p in zip(held, correct(p_values, correction), strict=True):
@@ -148,7 +150,7 @@ def _shapes(rows: list[Row], correction: Any) -> list[Row]:
 
 def _differences(rows: list[Row], lens: list[Row], correction: Any) -> list[Row]:
     """Corrected over the pairs of an untied and a tied run of a family, by metric."""
-    held = _grouped(rows, ("family", "first", "second", "initialization", "metric", "pair"))
+    held = grouped(rows, ("family", "first", "second", "initialization", "metric", "pair"))
     found: list[Row] = []
     for (family, first, second, initialization, metric, pair), outputs in held.items():
         inputs = held.get((family, first, second, initialization, metric, "input-tied"))
@@ -163,10 +165,10 @@ def _differences(rows: list[Row], lens: list[Row], correction: Any) -> list[Row]
             at = (family, first, second, initialization, metric, over)
             found.append(_difference(at, ours, theirs))
     found += _lens_differences(lens, dict.fromkeys(_runs_of(row) for row in found))
-    for tested in _grouped(found, ("family", "initialization", "metric", "over")).values():
+    for tested in grouped(found, ("family", "initialization", "metric", "over")).values():
         adjusted = correct([row["p"] for row in tested], correction)
         for row, p in zip(tested, adjusted, strict=True):
-            row |= {"p_adjusted": p, **_verdict(row, p)}
+            row |= {"p_adjusted": p, **verdict_of(row, p)}
     return found
 
 
@@ -194,14 +196,15 @@ def _lens_differences(rows: list[Row], pairs: Iterable[tuple[Any, ...]]) -> Iter
             yield _difference((family, untied, tied, "", LENS_METRIC, "nothing"), ours, theirs)
 
 
-def _verdict(row: Row, p: float | None) -> Row:
+def verdict_of(row: Row, p: float | None) -> Row:
+    """`verdict` and `reason` of a difference with its corrected p value."""
     if row["seeds"] < MINIMUM_SEEDS:
         return {"verdict": "undecided", "reason": f"fewer than {MINIMUM_SEEDS} seeds"}
     if p is None:
         return {"verdict": "undecided", "reason": "the difference is the same in every seed"}
     if p >= 1 - LEVEL:
         return {"verdict": "undecided", "reason": "no difference is shown"}
-    words = ("farther", "nearer") if row["metric"] == LENS_METRIC else ("output", "input")
+    words = ("farther", "nearer") if row.get("metric") == LENS_METRIC else ("output", "input")
     return {"verdict": words[row["mean"] <= 0], "reason": ""}
 
 

@@ -56,12 +56,13 @@ PAIRS = (
     "detectable", "margin", "p_equivalence_adjusted", "verdict", "reason",
 )  # fmt: skip
 """Of log perplexity, first minus second; `ratio`: of perplexities. `differs`: what the first has
-and the second has not, where there is one such thing; what both share is told beside it."""
+and the second has not, where they are alike but for that; what both share is told beside it."""
 PUBLISHED = (
     "source", "place", "row", "run", "split", "published", "released", "reproduction", "seeds",
     "perplexity", "low", "high", "difference_percent", "released_difference_percent",
     "reproduction_difference_percent", "tolerance_percent", "within", "as_published", "reason",
 )  # fmt: skip
+RATES = ("learning_rate", "constant_epochs", "decay", "clip")
 FEATURES = ("tied", "projection", "augmented", "dropout")
 ADDED = {"tied": "tying", "augmented": "augmented loss", "dropout": "dropout"}
 PROJECTIONS = {
@@ -198,8 +199,7 @@ def _run_rows(params: Params, group: RecurrentFamilySettings, metrics: Metrics) 
             "layers": body.layers,
             "vocabulary": vocabulary,
             "epochs": metrics[cell]["epochs"],
-            **{x: getattr(training, x) for x in ("constant_epochs", "decay", "learning_rate",
-                                                 "clip", "batch_size", "sequence_length")},
+            **{x: getattr(training, x) for x in (*RATES, "batch_size", "sequence_length")},
             "seeds": len(group.seeds),
             "parameters": count,
             **_beside(about, printed, count),
@@ -320,9 +320,11 @@ def _oriented(about: Mapping[str, Row], baseline: str, one: str, other: str) -> 
 
 
 def _differs(first: Row, second: Row) -> str:
-    """What the first has and the second has not; empty where the second has something too, and
-    where they differ in numbers alone."""
+    """What the first has and the second has not; empty where the second has something too, where
+    they differ in numbers alone, and where their learning rates or clips differ."""
     said = []
+    if any(first[x] != second[x] for x in RATES):
+        return ""
     for feature in FEATURES:
         mine, other = first[feature], second[feature]
         if mine == other:

@@ -39,7 +39,7 @@ class Frequencies:
         """Those that occur, from id `first` on, of `[vocabulary]` counts."""
         tokens = np.flatnonzero(counts)
         tokens = tokens[tokens >= first]
-        drawn = settings.model_dump(exclude={"option", "windows"})
+        drawn = settings.model_dump(exclude={"option", "windows", "similarity"})
         return cls(tokens, counts[tokens], make_frame(counts[tokens], **drawn))
 
 

@@ -27,6 +27,8 @@ from tiebench.corpus.tokenizer import (
 )
 from tiebench.corpus.tokens import read_tokens
 from tiebench.errors import SettingsError
+from tiebench.experiments import word_similarity_settings
+from tiebench.experiments.alignment_by_step import has_snapshots, step_rows
 from tiebench.experiments.logit_lens import lens_rows, windows
 from tiebench.experiments.saved_tables import (
     BOTH,
@@ -39,7 +41,8 @@ from tiebench.experiments.saved_tables import (
     partners,
 )
 from tiebench.experiments.subspaces import subspace_rows
-from tiebench.experiments.tables_settings import RAW, SUBSPACES
+from tiebench.experiments.tables_settings import BY_STEP, RAW, SUBSPACES
+from tiebench.experiments.word_similarity import Vocabulary, WordSimilarity
 from tiebench.files import holding, replacing_folder
 from tiebench.progress import progress
 from tiebench.runtime import prepare_runtime
@@ -58,7 +61,8 @@ SAME, OTHER = "same", "other"
 
 
 def run(params: Params, family: str) -> None:
-    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW.
+    """Write evals/<name>/tables/<family>/*.csv, all or none: a table for each of RAW, those of
+    word similarity, and that of BY_STEP where training keeps rows of the tables.
 
     Raises:
         SettingsError: no such family.
@@ -76,7 +80,8 @@ def run(params: Params, family: str) -> None:
         )
     folder = paths.evaluation_folder(params.name, "tables") / family
     lock = paths.SCRATCH / f"tables-{params.name}-{family}.lock"
-    written = dict(RAW)
+    kept = BY_STEP if has_snapshots(known[family]) else {}
+    written = {**RAW, **word_similarity_settings.RAW, **kept}
     rows: dict[str, list[Row]] = defaultdict(list)
     with holding(lock, f"the tables of {family} of {params.name}"):
         comparison = Comparison(params, family, prepare_runtime())
@@ -117,6 +122,8 @@ class Comparison:
         first = 0 if published else first  # all of its types are of the text
         self.frequencies = Frequencies.of(np.asarray(counts), first, self.settings)
         self.saved = Saved(params, family, vocabulary)
+        known = Vocabulary(tokenizer, self.frequencies.tokens)
+        self.similarity = WordSimilarity(self.settings.similarity, known, languages)
         self.batches = None  # a recurrent body reads no windows
         if isinstance(self.group, FamilySettings):
             self.batches = windows(valid, self.group.training, vocabulary, self.settings.windows)
@@ -128,7 +135,7 @@ class Comparison:
             self.train = np.asarray(text[: round(self.group.training.data_share * len(text))])
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Rows of the tables, by the names in RAW, without the family."""
+        """Rows of the tables, by the names of `run`, without the family."""
         work = compared(self.group)
         total = len(self.group.runs) + len(self.mixtures) + len(work)
         with progress(total=total, desc="vocabulary tables", unit="run") as bar:
@@ -143,11 +150,18 @@ class Comparison:
                         at = {"run": name, "seed": seed, "metric": metric, "value": value}
                         yield "subspaces", at
                 bar.update()
+            for name, held in (
+                ("similarity_sets", self.similarity.described),
+                ("word_similarity_pairs", self.similarity.pair_rows()),
+            ):
+                yield from ((name, row) for row in held)
             for name in work:
                 self.held = {}
                 for row in self._alignments(name):
                     yield "alignment", row
                 bar.update()
+        for row in step_rows(self.saved, self.frequencies, self.settings):
+            yield "alignment_by_step", row
 
     def _of_model(self, run: str, seed: int) -> Iterator[tuple[str, Row]]:
         model = self.saved.model(run, seed)
@@ -161,6 +175,8 @@ class Comparison:
             for bin_, metric, value in self._geometry(rows):
                 shown = {"bin": bin_, "metric": metric, "value": value}
                 yield "table_geometry", {**at, "table": table, **shown}
+            for row in self.similarity.rows(run, seed, table, rows):
+                yield "word_similarity", row
 
     def _geometry(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
         counts, frame = self.frequencies.counts, self.frequencies.frame

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tiebench.experiments.word_similarity_settings import SimilaritySettings
 from tiebench.schema import Settings
 
 Positive = Annotated[int, Field(gt=0)]
@@ -20,6 +21,13 @@ RAW = {
 SUBSPACES = ("family", "run", "seed", "metric", "value")
 """Of the table subspaces, which it writes where a recurrent family has runs for it
 (`tiebench.training.subspace_runs`)."""
+BY_STEP = {
+    "alignment_by_step": (
+        "family", "first", "second", "pair", "initialization", "seed", "step", "words", "value",
+        "floor",
+    ),
+}  # fmt: skip
+"""Of the one more that it writes for a family whose training keeps rows of its tables."""
 
 
 class TablesSettings(Settings):
@@ -45,3 +53,5 @@ class TablesSettings(Settings):
     """Leading directions of a table whose principal angles are taken."""
     windows: Positive
     """Validation windows a language that the head reads every layer on."""
+    similarity: SimilaritySettings | None = None
+    """Sets of word pairs that people scored; null for none."""

@@ -175,7 +175,11 @@ def composed(name: str, shape: At, seen: tuple[str, ...] = ()) -> dict[str, Any]
     own = {str(key): value for key, value in held.items() if key != "defaults"}
     for base in held.get("defaults", ["_self_"]):
         values |= own if base == "_self_" else composed(str(base), shape, (*seen, name))
-    named = {"${....widths.narrow}": shape.narrow, "${....widths.wide}": shape.wide}
+    named = {
+        "${....widths.narrow}": shape.narrow,
+        "${....widths.wide}": shape.wide,
+        "${....body.std}": 1.0,  # any: it is of no parameter's shape
+    }
     return {
         key: named.get(value, value) if isinstance(value, str) else value
         for key, value in values.items()

@@ -9,6 +9,7 @@ from tiebench.reporting import (
     accounts,
     against_loss,
     alignment,
+    alignment_by_step,
     bigram,
     claims,
     comparisons,
@@ -25,6 +26,7 @@ from tiebench.reporting import (
     retrieval,
     runs,
     scale,
+    similarity,
     subspaces,
     sweeps,
     transfer,
@@ -65,6 +67,8 @@ def sections(results: Results) -> Iterator[Section]:
             yield against_loss.section(results, family, title)
         if any(results.where("logit_lens", family=family)):
             yield alignment.section(results, family, title)
+        if any(results.where("similarity_sets", family=family)):
+            yield similarity.section(results, family, title)
         if any(results.where("published", family=family)):
             yield comparisons.section(results, family, title)
         yield runs.section(results, family, title)
@@ -72,6 +76,10 @@ def sections(results: Results) -> Iterator[Section]:
         yield recurrent.section(results)
         if any(results.where("table_geometry", family=RECURRENT)):
             yield alignment.section(results, RECURRENT, ", recurrent")
+        if any(results.where("alignment_by_step_differences", family=RECURRENT)):
+            yield alignment_by_step.section(results, RECURRENT)
+        if any(results.where("similarity_sets", family=RECURRENT)):
+            yield similarity.section(results, RECURRENT, ", recurrent")
     if results["subspaces_summary"]:
         yield subspaces.section(results)
     if results["sweeps"]:

@@ -15,7 +15,7 @@ from tiebench.errors import DataError
 from tiebench.progress import progress
 from tiebench.sources import iob2
 from tiebench.sources.conllu import sentences
-from tiebench.sources.records import Labelled, Text, unlabelled
+from tiebench.sources.records import Labelled, Text, unlabelled, without_text
 from tiebench.sources.settings import LocalSource
 
 _MEND = "correct the file, or source.files"
@@ -37,14 +37,9 @@ def read(source: LocalSource, languages: list[str], *, labelled: bool) -> Iterat
         return _lines(source, languages)
     if source.format == "conllu":
         return _conllu(source, languages, labelled)
+    if source.format in ("iob2", "pairs") and not labelled:
+        raise without_text(name, source.format)
     if source.format == "iob2":
-        if not labelled:
-            raise DataError(
-                name,
-                found="format iob2",
-                expected="a format with running text (text, lines, jsonl, conllu)",
-                mend="name another source for this corpus",
-            )
         return _iob2(source, languages)
     return _text(source, languages)
 
@@ -96,7 +91,7 @@ def _glob(source: LocalSource, pattern: str) -> list[Path]:
     return found
 
 
-def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their number from 1, without line ends or a byte order mark."""
     number = 0
     try:
@@ -120,7 +115,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
 def _text(source: LocalSource, languages: list[str]) -> Iterator[Text]:
     for lang in languages:
         for path in progress(_of(source, lang), desc=f"read {lang}", unit="file"):
-            for number, text in _numbered(path):
+            for number, text in numbered_lines(path):
                 yield Text(f"{lang}/{path.name}:{number}", lang, text)
 
 
@@ -134,7 +129,7 @@ def _lines(source: LocalSource, languages: list[str]) -> Iterator[Text]:
                 expected="one file a language for format lines",
                 mend="name one file in source.files",
             )
-    opened = [_numbered(found[0]) for found in chosen.values()]
+    opened = [numbered_lines(found[0]) for found in chosen.values()]
     for number, row in enumerate(zip_longest(*opened), 1):
         if None in row:
             short = languages[row.index(None)]
@@ -155,7 +150,7 @@ def _jsonl(source: LocalSource, languages: list[str]) -> Iterator[Text]:
     have: set[str] = set()
     found = files(source, languages)
     for path in found:
-        for number, line in progress(_numbered(path), desc=f"read {path.name}", unit="line"):
+        for number, line in progress(numbered_lines(path), desc=f"read {path.name}", unit="line"):
             if not line.strip():
                 continue
             where = f"{path}:{number}"
@@ -216,11 +211,11 @@ def _object(line: str, where: str) -> dict[str, Any]:
 def _conllu(source: LocalSource, languages: list[str], labelled: bool) -> Iterator[Any]:
     for lang in languages:
         for path in _of(source, lang):
-            lines = (text for _, text in _numbered(path))
+            lines = (text for _, text in numbered_lines(path))
             yield from sentences(lines, lang, str(path), labelled=labelled)
 
 
 def _iob2(source: LocalSource, languages: list[str]) -> Iterator[Labelled]:
     for lang in languages:
         for path in _of(source, lang):
-            yield from iob2.sentences(_numbered(path), lang, path)
+            yield from iob2.sentences(numbered_lines(path), lang, path)

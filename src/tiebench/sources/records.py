@@ -100,6 +100,16 @@ def _distinct(records: Iterable[Any], subject: object) -> Iterator[Any]:
         yield record
 
 
+def without_text(subject: object, format: str) -> DataError:
+    """The error for text asked of what has none."""
+    return DataError(
+        subject,
+        found=f"format {format}",
+        expected="a format with running text",
+        mend="name another source for this corpus",
+    )
+
+
 def unlabelled(subject: object, format: str) -> DataError:
     """The error for labels asked of text."""
     return DataError(

@@ -26,8 +26,9 @@ class WheelSource(Settings):
     """sha256 of the wheel file; also its name in the download cache."""
     files: str
     """Glob inside the wheel. `{language}` stands for each language code (text only)."""
-    format: Literal["translations", "conllu"]
-    """`translations`: nested JSON of strings, the key is folder + JSON path."""
+    format: Literal["translations", "conllu", "pairs"]
+    """`translations`: nested JSON of strings, the key is folder + JSON path; `pairs`: two words and
+    a score a line."""
 
     @model_validator(mode="after")
     def _check(self) -> WheelSource:
@@ -72,9 +73,10 @@ class LocalSource(Settings):
     kind: Literal["local"]
     folder: str
     """Name under external/."""
-    format: Literal["text", "lines", "jsonl", "conllu", "iob2"]
+    format: Literal["text", "lines", "jsonl", "conllu", "iob2", "pairs"]
     """`text`: one sentence a line, no translations; `lines`: one file a language, line by line
-    translations; `jsonl`: one JSON object a line, a field a language; `conllu`; `iob2`."""
+    translations; `jsonl`: one JSON object a line, a field a language; `conllu`; `iob2`; `pairs`:
+    two words and a score a line."""
     files: dict[str, str] | str
     """File (or glob) by language code, or one file for all languages (`jsonl`). `.gz` is read.
     `{split}` stands for each part of a text published in parts."""

@@ -22,7 +22,7 @@ from tiebench.errors import DataError
 from tiebench.files import sha256_of
 from tiebench.progress import progress
 from tiebench.schema import validate
-from tiebench.sources.records import Text, unlabelled
+from tiebench.sources.records import Text, unlabelled, without_text
 from tiebench.sources.settings import WheelSource
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def fetch_all(params: Params | None = None, conf: Path = Path("conf")) -> list[P
     texts = [item.source for item in held]
     if params and params.domains:
         texts.append(params.domains.source)
+    if params and params.tables and params.tables.similarity:
+        texts += (held.source for held in params.tables.similarity.sets.values())
     wheels = [x for x in texts if isinstance(x, WheelSource)]
     for wheel in wheels:
         found.setdefault(wheel.sha256, wheel)
@@ -129,6 +131,8 @@ def read(source: WheelSource, languages: list[str], *, labelled: bool) -> Iterat
         return read_conllu(source, languages, labelled=labelled)
     if labelled:
         raise unlabelled(f"{source.package}=={source.version}", source.format)
+    if source.format == "pairs":
+        raise without_text(f"{source.package}=={source.version}", source.format)
     return read_translations(source, languages)
 
 
@@ -172,6 +176,20 @@ def read_conllu(source: WheelSource, languages: list[str], *, labelled: bool) ->
                 where = f"{wheel.name}/{member}"
                 text = _utf8(_read(archive, wheel, member), where)
                 yield from sentences(text.split("\n"), lang, where, labelled=labelled)
+
+
+def read_text(source: WheelSource, languages: list[str]) -> Iterator[tuple[str, str]]:
+    """Name and text of every file of a wheel that is read for these languages.
+
+    Raises:
+        DataError: as `download_wheel`; a language without a file, a damaged wheel, no UTF-8.
+    """
+    wheel = download_wheel(source)
+    with _open(wheel) as archive:
+        for members in _members(archive, wheel, source, languages).values():
+            for _, member in members:
+                where = f"{wheel.name}/{member}"
+                yield where, _utf8(_read(archive, wheel, member), where)
 
 
 def _open(wheel: Path) -> zipfile.ZipFile:

@@ -43,7 +43,7 @@ def pretrain_recurrent(
     """Train one cell and write its folder, as `tiebench.training.pretrain.pretrain` says.
 
     Beside the files of other families: losses.safetensors, the loss of every word of `valid` and
-    `test` in nats.
+    `test` in nats; and, of a trained run with `training.table_snapshots`, the rows that were kept.
     """
     coupling, body, training = (
         group.all_runs[run].coupling, group.body_of(run), group.training_of(run)
@@ -99,6 +99,8 @@ def pretrain_recurrent(
             name: torch.from_numpy(values["loss"]).float() for name, values in outcomes.items()
         }
         save_tensors(partial / "losses.safetensors", losses, {})
+        if loop.snapshots is not None and trained:
+            loop.snapshots.save(partial)
     remove_scratch(cell)
     seconds = time.monotonic() - started
     write_times(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from tiebench.model.lm import LanguageModel
 from tiebench.model.recurrent import Dropout, State
@@ -21,6 +22,7 @@ from tiebench.training.loop import broken, check_weights, largest_gradient
 from tiebench.training.penalties import minimized, penalty
 from tiebench.training.recurrent_settings import RecurrentTrainingSettings
 from tiebench.training.streams import Chunks, stream_outcomes
+from tiebench.training.table_snapshots import TableSnapshots
 
 RECURRENT_HISTORY = (
     "epoch", "step", "tokens", "train_loss", "learning_rate", "gradient_norm", "validation_loss"
@@ -44,6 +46,7 @@ class RecurrentLoop:
         record: `history` (rows by the names in RECURRENT_HISTORY), `initial_loss`, and `sum`: of
             the losses since the epoch began.
         held: outcomes of the last validation, see `stream_outcomes`.
+        snapshots: rows of the tables that are kept, None when no setting asks for them.
         steps_here: updates made by this process.
     """
 
@@ -59,6 +62,10 @@ class RecurrentLoop:
         self.model, self.training, self.valid = model, training, valid
         self.seed, self.device = seed, device
         self.chunks = Chunks.of(train, training)
+        used, kept = train[: round(training.data_share * len(train))], training.table_snapshots
+        self.snapshots: TableSnapshots | None = None
+        if kept is not None:
+            self.snapshots = TableSnapshots.of(kept, used, len(self.chunks))
         self.record: dict[str, Any] = {"history": [], "initial_loss": None, "sum": 0.0}
         self.held: Mapping[str, np.ndarray] = {}
         self.steps_done = self.steps_here = 0
@@ -91,11 +98,10 @@ class RecurrentLoop:
         restored = load_checkpoint(folder, self.model, self.optimizer)
         if restored is None:
             self.validate()
+            self._snapshot()
         else:
             self.steps_done, self.record = restored
-            held = read_carried(folder, CARRIED)
-            if held:
-                self.state = held["hidden"].to(self.device), held["cell"].to(self.device)
+            self._take_up(read_carried(folder, self._carried_names()))
         saved, per_step = time.monotonic(), self.per_step
         total, done = self.steps * per_step, self.steps_done * per_step
         with progress(total=total, initial=done, desc=cell, unit="tok", unit_scale=True) as bar:
@@ -105,10 +111,10 @@ class RecurrentLoop:
                 last = self.steps_done == self.steps  # kept until the outputs are written
                 if last or time.monotonic() - saved >= every:
                     check_weights(self.model, cell, self.steps_done)
-                    carried = dict(zip(CARRIED, self.state, strict=True)) if self.state else {}
                     save_checkpoint(
-                        folder, self.model, self.optimizer, self.steps_done, self.record, carried
-                    )
+                        folder, self.model, self.optimizer, self.steps_done, self.record,
+                        self._carried(),
+                    )  # fmt: skip
                     saved = time.monotonic()
         if not self.held:  # restored after the last step
             self.held = stream_outcomes(self.model, self.valid, self.device)
@@ -146,6 +152,7 @@ class RecurrentLoop:
         self.state = left[0].detach(), left[1].detach()
         self.record["sum"] += value
         self.steps_done, self.steps_here = step + 1, self.steps_here + 1
+        self._snapshot()
         ended = index + 1 == len(self.chunks)
         if ended or self.steps_done % training.log_every == 0:
             mean = self.record["sum"] / ((index + 1) * training.sequence_length)
@@ -153,6 +160,25 @@ class RecurrentLoop:
             if validation is not None and not math.isfinite(validation):
                 raise broken(cell, f"validation loss {validation:g} after step {step + 1}")
             self._row(epoch + 1, mean, rate, norm, validation)
+
+    def _snapshot(self) -> None:
+        if self.snapshots is not None:
+            self.snapshots.keep(self.model.coupling, self.steps_done)
+
+    def _carried_names(self) -> list[str]:
+        return [*CARRIED, *(self.snapshots.names if self.snapshots is not None else ())]
+
+    def _carried(self) -> dict[str, Tensor]:
+        """What the next update begins with, and what is kept so far."""
+        held = dict(zip(CARRIED, self.state, strict=True)) if self.state else {}
+        return held | (self.snapshots.held if self.snapshots is not None else {})
+
+    def _take_up(self, carried: dict[str, Tensor]) -> None:
+        if set(CARRIED) <= carried.keys():
+            hidden, cell = (carried.pop(name).to(self.device) for name in CARRIED)
+            self.state = hidden, cell
+        if self.snapshots is not None:
+            self.snapshots.held = carried
 
     def _norm(self) -> float:
         gradients = [p.grad for p in self.trained if p.grad is not None]

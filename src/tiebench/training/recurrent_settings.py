@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from tiebench.errors import SettingsError
 from tiebench.schema import Settings
@@ -45,6 +52,34 @@ class DropoutSettings(Settings):
         return self
 
 
+def _rising(values: list[int]) -> list[int]:
+    if any(second <= first for first, second in pairwise(values)):
+        raise ValueError(f"rising values ({values})")
+    return values
+
+
+Rising = Annotated[list[Positive], AfterValidator(_rising)]
+
+
+class TableSnapshotsSettings(Settings):
+    """Rows of the vocabulary tables that are kept in training, to see when tables become alike:
+    those before training, and as follows."""
+
+    words: Annotated[int, Field(ge=20)]
+    """At most so many of the words in the training text, evenly spread by frequency rank. A word is
+    kept in 4 bytes a column, of each table and time."""
+    updates: Rising = []
+    """Updates of the first epoch after which they are kept."""
+    epochs: Rising = []
+    """Epochs after which they are kept, counted from 1."""
+
+    @model_validator(mode="after")
+    def _check(self) -> TableSnapshotsSettings:
+        if not (self.updates or self.epochs):
+            raise ValueError("updates or epochs to keep rows after, or no snapshots at all (null)")
+        return self
+
+
 class RecurrentTrainingSettings(AddedSettings):
     """Plain gradient descent as in Zaremba et al. 2014, section 4: the stream is cut into
     `batch_size` parts, which are read side by side in chunks of `sequence_length` steps, and the
@@ -69,6 +104,8 @@ class RecurrentTrainingSettings(AddedSettings):
     """Share of the training text that is used, from its start."""
     log_every: Positive
     """Updates between rows of history.csv; the end of an epoch has a row in any case."""
+    table_snapshots: TableSnapshotsSettings | None = None
+    """Rows of the tables to keep; null for none."""
 
     @model_validator(mode="after")
     def _check(self) -> RecurrentTrainingSettings:
@@ -78,7 +115,20 @@ class RecurrentTrainingSettings(AddedSettings):
             )
         if (self.constant_epochs < self.epochs) == (self.decay == 1):
             raise ValueError("decay below 1 where epochs come after constant_epochs, and 1 if not")
+        kept = self.table_snapshots
+        if kept is not None and kept.epochs and kept.epochs[-1] > self.epochs:
+            raise ValueError(
+                f"table_snapshots.epochs of at most epochs ({kept.epochs[-1]}, {self.epochs})"
+            )
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without snapshots they are not named: no digest of such settings depends on them."""
+        values: dict[str, Any] = handler(self)
+        if self.table_snapshots is None:
+            values.pop("table_snapshots", None)
+        return values
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0."""

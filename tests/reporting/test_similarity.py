@@ -1,0 +1,111 @@
+"""The page's part on word similarity: findings follow the tables, figures draw, tables are whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.evaluation.test_score_similarity import empty, params_of, write_similarity  # noqa: F401
+from tests.experiments.test_tables import make_params
+from tests.reporting.tables import replaced
+from tiebench.analysis.tables import shown
+from tiebench.evaluation import score_similarity
+from tiebench.reporting import similarity
+from tiebench.reporting.results import Results
+from tiebench.reporting.svg import styled, svg_of
+
+RUNS = ("tied", "wide", "untrained", "untied")
+
+
+def results(seeds: int = 5, **given: float) -> Results:
+    write_similarity(seeds, **given)
+    tables = {
+        name: [{key: shown(cell) for key, cell in row.items()} for row in rows]
+        for name, (_, rows) in score_similarity.tables(params_of(seeds)).items()
+    }
+    tables["runs"] = [
+        {
+            "family": "encoders", "run": run, "matches": "", "baseline": shown(run == "tied"),
+            "seeds": " ".join(map(str, range(seeds))),
+            "trained": shown(make_params().encoders.runs[run].trained),
+        }
+        for run in RUNS
+    ]  # fmt: skip
+    tables["alignment_differences"] = []
+    return Results("t", tables)
+
+
+def said(held: Results) -> str:
+    return "\n".join(similarity.findings(held, "encoders"))
+
+
+def test_the_sentence_flips_with_the_data():
+    start = "By cosine, the output table of untied is"
+    text = said(results())
+    assert f"{start} the better word representation on MEN +0.204" in text
+    assert "By dot product, the output table of wide is the better word representation on" in text
+    text = said(results(output=0.1, inputs=0.3))
+    assert f"{start} the worse word representation on MEN -0.196" in text
+    text = said(results(pairs=0.3))
+    assert f"{start} not shown to differ from its input table on MEN +0.204" in text
+
+
+def test_few_seeds_decide_nothing():
+    text = said(results(1))
+    assert (
+        "By cosine, the output table of untied less its input table, in the mean over 1 seed, "
+        "without a claim: MEN +0.220 [0.150, 0.250]"
+    ) in text
+    assert "better" not in text and "worse" not in text
+
+
+def test_sets_may_differ_in_what_they_say():
+    where = {"run": "untied", "set": "men", "similarity": "cosine"}
+    held = replaced(results(), "word_similarity_differences", where, verdict="undecided")
+    assert (
+        "By cosine, the output table of untied is the better word representation on WordSim-353 "
+        "+0.204 (+0.177 to +0.231); it is not shown to differ from its input table on MEN +0.204"
+    ) in said(held)
+
+
+def test_coverage_controls_and_what_is_left_out_are_told():
+    text = said(results())
+    assert "Known are both words of: MEN 75% of 40 pairs and WordSim-353 75% of 40 pairs." in text
+    assert "A word has 1.5 pieces in the mean of a set." in text
+    assert "Before training the tables reach by cosine: untrained from 0.198 (MEN) to" in text
+    assert "Words that share pieces have like rows from the start." in text
+    assert "Not measured: left (fewer than 100 pairs of known words)." in text
+    whole = replaced(results(), "similarity_sets", {}, pieces="1")
+    assert "pieces" not in said(whole)
+    other = {"reason": "the corpus has no text in a (b)", "language": "en"}
+    text = said(replaced(results(), "similarity_sets", {"set": "left"}, **other))
+    assert "Not measured: left (the corpus has no text in English)." in text
+
+
+@pytest.mark.parametrize("seeds", [1, 5])
+def test_everything_draws_and_is_told(seeds):
+    part = similarity.section(results(seeds), "encoders", "")
+    assert part.anchor == "encoders-similarity"
+    assert [figure.name for figure in part.figures] == [
+        "encoders_similarity_cosine", "encoders_similarity_dot", "encoders_similarity_difference",
+    ]  # fmt: skip
+    assert [table.name for table in part.tables] == [
+        "encoders_similarity", "encoders_similarity_differences", "encoders_similarity_sets",
+    ]  # fmt: skip
+    for table in part.tables:
+        assert table.rows and {len(row) for row in table.rows} == {len(table.header)}
+    with styled():
+        for figure in part.figures:
+            assert svg_of(figure.draw()).startswith("<?xml")
+
+
+def test_a_family_without_a_set_says_so_and_draws_nothing():
+    held = results()
+    for name in ("word_similarity_summary", "word_similarity_differences"):
+        held.tables[name] = []
+    held = replaced(held, "similarity_sets", {}, reason="fewer than 100 pairs of known words")
+    part = similarity.section(held, "encoders", "")
+    assert part.findings == [
+        "Not measured: MEN, WordSim-353 and left (fewer than 100 pairs of known words)."
+    ]
+    assert [table.name for table in part.tables] == ["encoders_similarity_sets"]
+    assert [figure.draw() for figure in part.figures] == [None] * 3
