@@ -78,8 +78,7 @@ def step_rows(saved: Saved, frequencies: Frequencies, settings: TablesSettings) 
         _check_alike(saved, run, seed, other, first)
     inside = np.isin(first.words, frequencies.tokens)
     places = np.searchsorted(frequencies.tokens, first.words[inside])
-    drawn = settings.model_dump(exclude={"option", "windows"})
-    frame = make_frame(frequencies.counts[places], **drawn)
+    frame = make_frame(frequencies.counts[places], **settings.of_frame())
     for index, update in enumerate(first.updates.tolist()):
         tables = {
             (run, seed, side): Table(rows[index][inside].astype(np.float64), frame)

@@ -39,8 +39,8 @@ class Frequencies:
         """Those that occur, from id `first` on, of `[vocabulary]` counts."""
         tokens = np.flatnonzero(counts)
         tokens = tokens[tokens >= first]
-        drawn = settings.model_dump(exclude={"option", "windows", "similarity"})
-        return cls(tokens, counts[tokens], make_frame(counts[tokens], **drawn))
+        frame = make_frame(counts[tokens], **settings.of_frame())
+        return cls(tokens, counts[tokens], frame)
 
 
 @dataclass(frozen=True)

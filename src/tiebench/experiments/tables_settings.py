@@ -55,3 +55,8 @@ class TablesSettings(Settings):
     """Validation windows a language that the head reads every layer on."""
     similarity: SimilaritySettings | None = None
     """Sets of word pairs that people scored; null for none."""
+
+    def of_frame(self) -> dict[str, int]:
+        """What `tiebench.analysis.token_frame.make_frame` draws by."""
+        names = ("bins", "permutations", "sample", "neighbours", "subspace", "seed")
+        return {name: getattr(self, name) for name in names}
