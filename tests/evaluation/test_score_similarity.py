@@ -162,6 +162,7 @@ def drop(name: str, text: str) -> None:
         ("word_similarity", "untied,input,3,men", "no row of untied, input, 3, men"),
         ("word_similarity", "untied,input,3,men,dot", "no row men, dot of untied, input, seed 3"),
         ("word_similarity_pairs", "wide,output-input,men", "no row of wide, output-input, men"),
+        ("word_similarity_pairs", "wide,input,men,dot", "no row of wide, input, men, dot"),
         ("word_similarity", "encoders", "no rows"),
     ],
 )
@@ -171,6 +172,15 @@ def test_a_table_of_other_settings_is_named_with_its_command(name, text, found):
     with pytest.raises(DataError, match=r"dvc repro tables_encoders") as error:
         scored(5)
     assert found in str(error.value)
+
+
+@pytest.mark.parametrize("counts", ["0,1,30", "29,1,30"])
+def test_impossible_numbers_of_pairs_are_named(counts):
+    write_similarity(5)
+    path = FOLDER / "similarity_sets.csv"
+    path.write_text(path.read_text().replace("40,1,30", counts, 1))
+    with pytest.raises(DataError, match="found 30 of .* pairs used of men.*dvc repro"):
+        scored(5)
 
 
 def test_missing_and_damaged_tables():

@@ -34,7 +34,7 @@ def settings(kept: object = KEPT, seeds: tuple[int, ...] = (0, 1)) -> Params:
     return params.model_copy(
         update={
             "recurrent": params.recurrent.model_copy(update={"runs": runs}),
-            "tables": TablesSettings.model_validate(SETTINGS),
+            "tables": TablesSettings.model_validate({**SETTINGS, "similarity": None}),
         }
     )
 
@@ -145,7 +145,7 @@ def write_raw(
 
 def test_scores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    params = settings(seeds=(0, 1, 2, 3, 4))
+    params = settings({**KEPT, "epochs": [1]}, seeds=(0, 1, 2, 3, 4))
     write_raw({0: (0.1, 0.1), 7: (0.2, 0.4), 60: (0.6, 0.3)}, floor=(0.3, 0.1))
     held = scored(params, monkeypatch)
     assert len(held["alignment_by_step"]) == 3 * 2 * 5 * 3
@@ -174,10 +174,21 @@ def test_scores(tmp_path, monkeypatch):
     assert tested[0]["p_adjusted"] == pytest.approx(3 * tested[0]["p"])  # Holm's, over the updates
 
 
-def test_rows_of_other_seeds_are_refused(tmp_path, monkeypatch):
+def test_rows_of_other_seeds_pairs_and_updates_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_raw({0: (0.1, 0.1), 7: (0.2, 0.4)})
-    with pytest.raises(DataError, match=r"a row of recurrent.baseline, seed 2.*tables_recurrent"):
+    whole = {0: (0.1, 0.1), 7: (0.2, 0.4), 20: (0.2, 0.4), 60: (0.2, 0.4)}
+    write_raw(whole)
+    with pytest.raises(DataError, match=r"a row of baseline, .*tables_recurrent"):
         scored(settings(), monkeypatch)
-    with pytest.raises(DataError, match="no row of recurrent.baseline, seed 5"):
+    with pytest.raises(DataError, match="no row of baseline, .*, 5, 0; expected one of each"):
         scored(settings(seeds=(0, 1, 2, 3, 4, 5)), monkeypatch)
+    params = settings(seeds=(0, 1, 2, 3, 4))
+    assert scored(params, monkeypatch)["alignment_by_step"]
+    lines = PATH.read_text("utf-8").splitlines(keepends=True)
+    for lost in (1, 2, len(lines) - 1):
+        PATH.write_text("".join(lines[:lost] + lines[lost + 1 :]), "utf-8")
+        with pytest.raises(DataError, match="found no row of baseline, "):
+            scored(params, monkeypatch)
+    write_raw({step: whole[step] for step in (0, 7, 60)})
+    with pytest.raises(DataError, match="found 3 updates; expected 4, as training.table_snapshots"):
+        scored(params, monkeypatch)

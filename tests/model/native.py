@@ -49,7 +49,8 @@ def make_model(shape: str, **changes: Any) -> LanguageModel:
         **SHAPES[shape], **changes,
     }  # fmt: skip
     coupling = {k: v for k, v in settings.items() if k in CouplingSettings.model_fields}
-    body = {k: v for k, v in settings.items() if k in BodySettings.model_fields}
+    own = BodySettings.model_fields.keys() - {"distribution"}  # the tables'
+    body = {k: v for k, v in settings.items() if k in own}
     model = LanguageModel(
         CouplingSettings(option="t", **coupling), BodySettings(option="t", **body), VOCABULARY
     )

@@ -325,6 +325,13 @@ def test_what_is_not_finite_is_named(corpus):
         loop.update("t")
 
 
+def test_a_loss_without_a_perplexity_is_named(corpus):
+    loop = loop_of(learning_rate=3e5, clip=None)
+    with pytest.raises(DivergedError, match=r"t: found loss \d.* and gradient norm .* at step"):
+        for _ in range(40):
+            loop.update("t")
+
+
 def test_the_augmented_loss_and_reuse(corpus):
     """AL adds its divergence as the cross-entropy is scaled; RE is the tied run (Inan et al.)."""
     soft = {"weight": 0.5, "temperature": 2.0}

@@ -4,21 +4,23 @@ update and seed, summaries over seeds, and which of the two it is more like."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tiebench.analysis.statistics import correct, paired_difference
 from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
 from tiebench.evaluation.score_alignment import ESTIMATE, grouped, summaries, verdict_of
-from tiebench.experiments.alignment_by_step import has_snapshots
+from tiebench.experiments.alignment_by_step import has_snapshots, pairs_of
 from tiebench.experiments.saved_tables import compared
 from tiebench.experiments.tables_settings import BY_STEP
 from tiebench.paths import evaluation_folder
-from tiebench.settings import Params, all_groups
+from tiebench.settings import Params, RecurrentFamilySettings, all_groups
 
 Row = dict[str, Any]
 NAME = "alignment_by_step"
 NUMBERS = {"seed": int, "step": int, "words": int, "value": float, "floor": float}
+KEY = ("first", "second", "pair", "initialization", "seed", "step")
 PAIR = ("family", "first", "second", "pair", "initialization", "step")
 SUMMARY = (*PAIR, *ESTIMATE, "floor", "excess", "excess_low", "excess_high")
 """`excess`: the value minus its floor."""
@@ -48,21 +50,42 @@ def _read(params: Params) -> list[Row]:
     for family, group in all_groups(params).items():
         if not (has_snapshots(group) and compared(group)):
             continue
+        assert isinstance(group, RecurrentFamilySettings), "only these keep rows"
         path = evaluation_folder(params.name, "tables") / family / f"{NAME}.csv"
         mend = f"run `dvc repro tables_{family}`"
         rows = read_numbers(path, BY_STEP[NAME], NUMBERS, mend=mend)
-        present = {(x["family"], run, x["seed"]) for x in rows for run in (x["first"], x["second"])}
-        expected = {(family, run, seed) for run in compared(group) for seed in group.seeds}
-        if present != expected:
-            of, run, seed = one = min(present ^ expected)
-            raise DataError(
-                path,
-                found=f"{'a' if one in present else 'no'} row of {of}.{run}, seed {seed}",
-                expected="the runs and seeds of params.yaml",
-                mend=mend,
-            )
+        _check(path, rows, group, mend)
         held += rows
     return held
+
+
+def _check(path: Path, rows: list[Row], group: RecurrentFamilySettings, mend: str) -> None:
+    """That there is one row of each pair, seed and update.
+
+    Raises:
+        DataError: there is none, or another.
+    """
+    kept = group.training.table_snapshots
+    assert kept is not None, "only such families have the table"
+    steps = {row["step"] for row in rows}
+    expected = 1 + len(kept.updates) + len(kept.epochs)
+    if len(steps) != expected:
+        raise DataError(
+            path,
+            found=f"{len(steps)} updates",
+            expected=f"{expected}, as training.table_snapshots keeps rows",
+            mend=mend,
+        )
+    present = {tuple(row[x] for x in KEY) for row in rows}
+    wanted = {(*told.values(), step) for told, _, _ in pairs_of(group) for step in steps}
+    if present != wanted:
+        one = min(present ^ wanted)
+        raise DataError(
+            path,
+            found=f"{'a' if one in present else 'no'} row of {', '.join(map(str, one))}",
+            expected="one of each pair of params.yaml's runs, seed and update",
+            mend=mend,
+        )
 
 
 def _differences(rows: list[Row], correction: Any) -> list[Row]:

@@ -29,6 +29,7 @@ from tiebench.evaluation.verdicts import Contest, Judgement, judge
 from tiebench.model.settings import CouplingSettings, Linear
 from tiebench.paths import RECURRENT
 from tiebench.settings import Params, RecurrentFamilySettings
+from tiebench.training.recurrent_settings import LARGEST_LOSS
 
 SPLITS = ("train", "valid", "test")
 RUNS = (
@@ -401,4 +402,5 @@ def _published_rows(runs: Sequence[Row], losses: Losses) -> Iterator[Row]:
 
 
 def _exp(value: float | None) -> float | None:
-    return None if value is None else math.exp(value)
+    """None too for the end of an interval that no number can hold."""
+    return None if value is None or value > LARGEST_LOSS else math.exp(value)

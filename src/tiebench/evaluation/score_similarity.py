@@ -83,6 +83,14 @@ def _read(params: Params, family: str, group: Group) -> dict[str, list[Row]]:
 
     sets = read("similarity_sets")
     _check(folder / "similarity_sets.csv", {row["set"] for row in sets}, {*settings.sets}, mend)
+    for row in sets:
+        if not 0 < row["pairs"] >= row["used"] >= 0:
+            raise DataError(
+                folder / "similarity_sets.csv",
+                found=f"{row['used']} of {row['pairs']} pairs used of {row['set']}",
+                expected="a number of pairs above zero, and no more of them used",
+                mend=mend,
+            )
     used = {row["set"] for row in sets if not row["reason"]}
     if not used:
         return {**empty, "similarity_sets": sets}
@@ -96,11 +104,13 @@ def _read(params: Params, family: str, group: Group) -> dict[str, list[Row]]:
     }  # fmt: skip
     _check(path, {(x["run"], x["table"], x["seed"], x["set"]) for x in rows}, expected, mend)
     check_seeds(path, rows, ("run", "table"), ("set", "similarity"), mend=mend)
-    over = {(r, table, name) for r in group.runs for name in used
-            for table in (*sides[r], *((DIFFERENCE,) if len(sides[r]) > 1 else ()))}  # fmt: skip
+    similarities = {row["similarity"] for row in rows}
+    over = {(r, table, name, similarity) for r in group.runs for name in used
+            for table in (*sides[r], *((DIFFERENCE,) if len(sides[r]) > 1 else ()))
+            for similarity in similarities}  # fmt: skip
     path = folder / "word_similarity_pairs.csv"
     rows = found["word_similarity_pairs"]
-    _check(path, {(x["run"], x["table"], x["set"]) for x in rows}, over, mend)
+    _check(path, {(x["run"], x["table"], x["set"], x["similarity"]) for x in rows}, over, mend)
     return {"similarity_sets": sets, **found}
 
 

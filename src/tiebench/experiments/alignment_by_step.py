@@ -35,6 +35,8 @@ from tiebench.settings import Group, RecurrentFamilySettings, all_groups
 from tiebench.training import table_snapshots as kept
 
 Row = dict[str, Any]
+Side = tuple[str, int, str]
+"""Run, seed and side of a table."""
 
 
 def has_snapshots(group: Group) -> bool:
@@ -77,6 +79,9 @@ def step_rows(saved: Saved, frequencies: Frequencies, settings: TablesSettings) 
     for (run, seed), other in held.items():
         _check_alike(saved, run, seed, other, first)
     inside = np.isin(first.words, frequencies.tokens)
+    if not inside.any():
+        run, seed = next(iter(held))
+        raise _refused(saved, run, seed, "no word that is compared")
     places = np.searchsorted(frequencies.tokens, first.words[inside])
     frame = make_frame(frequencies.counts[places], **settings.of_frame())
     for index, update in enumerate(first.updates.tolist()):
@@ -85,14 +90,16 @@ def step_rows(saved: Saved, frequencies: Frequencies, settings: TablesSettings) 
             for (run, seed), of in held.items()
             for side, rows in of.sides.items()
         }
-        for row in _pairs(group, tables):
-            yield {**row, "step": update, "words": len(frame.sample)}
+        for told, one, facing in pairs_of(group):
+            value, floor = distances(tables[one], tables[facing])
+            measured = {"value": value, "floor": floor}
+            yield {**told, **measured, "step": update, "words": len(frame.sample)}
 
 
-def _pairs(group: Group, tables: dict[tuple[str, int, str], Table]) -> Iterator[Row]:
-    """Every pair at one update, of one seed and of each seed with the next."""
-    untied = [run for run in compared(group) if has_two_tables(group, run)]
-    for run in untied:
+def pairs_of(group: Group) -> Iterator[tuple[Row, Side, Side]]:
+    """What each row of an update is of, and the two sides compared: tables of one seed, and of each
+    seed with the next."""
+    for run in (x for x in compared(group) if has_two_tables(group, x)):
         couples = [((run, INPUT), (run, OUTPUT))]
         couples += [
             ((run, side), (partner, BOTH))
@@ -102,11 +109,11 @@ def _pairs(group: Group, tables: dict[tuple[str, int, str], Table]) -> Iterator[
         for seed, other in zip(group.seeds, [*group.seeds[1:], group.seeds[0]], strict=True):
             for kind, at in (("same", seed), *([("other", other)] if other != seed else [])):
                 for (first, side), (second, facing) in couples:
-                    value, floor = distances(tables[first, seed, side], tables[second, at, facing])
-                    yield {
+                    told = {
                         "first": first, "second": second, "pair": f"{side}-{facing}",
-                        "initialization": kind, "seed": seed, "value": value, "floor": floor,
+                        "initialization": kind, "seed": seed,
                     }  # fmt: skip
+                    yield told, (first, seed, side), (second, at, facing)
 
 
 def read_snapshots(saved: Saved, run: str, seed: int) -> Snapshots:

@@ -248,7 +248,7 @@ def check_weights(model: LanguageModel, cell: str, step: int) -> None:
 
 
 def broken(cell: str, found: str) -> DivergedError:
-    """The error for what is not finite."""
+    """The error for what is not finite, or too large for its perplexity to be."""
     return DivergedError(
         cell,
         found=found,

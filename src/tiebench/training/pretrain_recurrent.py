@@ -22,8 +22,10 @@ from tiebench.training.card import recurrent_card
 from tiebench.training.cell import cell_key, save_cell, write_times
 from tiebench.training.checkpoint import remove_scratch, scratch_folder
 from tiebench.training.flops import recurrent_flops
+from tiebench.training.loop import broken
 from tiebench.training.parallel import Team
 from tiebench.training.recurrent import RECURRENT_HISTORY, RecurrentLoop
+from tiebench.training.recurrent_settings import LARGEST_LOSS
 from tiebench.training.streams import stream_outcomes
 from tiebench.training.validation import summarize, unigram_counts
 
@@ -66,6 +68,10 @@ def pretrain_recurrent(
     outcomes = {
         "valid": loop.held, "test": stream_outcomes(model, streams["test"], team.device)
     }  # fmt: skip
+    for name, values in outcomes.items():
+        loss = float(values["loss"].mean())
+        if not loss <= LARGEST_LOSS:
+            raise broken(cell, f"a loss of {loss:g} nats per word of {name} after the last step")
     used = np.asarray(streams["train"][: round(training.data_share * len(streams["train"]))])
     unigram = unigram_counts({language: used}, vocabulary, causal=True)
     steps = loop.steps if trained else 0

@@ -20,7 +20,7 @@ from tiebench.runtime import checkpoint_seconds
 from tiebench.training.checkpoint import load_checkpoint, read_carried, save_checkpoint
 from tiebench.training.loop import broken, check_weights, largest_gradient
 from tiebench.training.penalties import minimized, penalty
-from tiebench.training.recurrent_settings import RecurrentTrainingSettings
+from tiebench.training.recurrent_settings import LARGEST_LOSS, RecurrentTrainingSettings
 from tiebench.training.streams import Chunks, stream_outcomes
 from tiebench.training.table_snapshots import TableSnapshots
 
@@ -139,7 +139,7 @@ class RecurrentLoop:
         added = penalty(self.model, training, states, targets, training.batch_size, 1.0)
         minimized(loss, added, training).backward()
         norm, value = self._norm(), float(loss.detach())
-        if not (math.isfinite(norm) and math.isfinite(value)):
+        if not (math.isfinite(norm) and value <= LARGEST_LOSS * training.sequence_length):
             raise broken(
                 cell,
                 f"loss {value:g} and gradient norm {norm:g} at step {step + 1}, largest gradient "
@@ -157,7 +157,7 @@ class RecurrentLoop:
         if ended or self.steps_done % training.log_every == 0:
             mean = self.record["sum"] / ((index + 1) * training.sequence_length)
             validation = self.validate() if ended else None
-            if validation is not None and not math.isfinite(validation):
+            if validation is not None and not validation <= LARGEST_LOSS:
                 raise broken(cell, f"validation loss {validation:g} after step {step + 1}")
             self._row(epoch + 1, mean, rate, norm, validation)
 

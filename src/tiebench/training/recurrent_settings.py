@@ -18,6 +18,8 @@ from tiebench.training.settings import (
     replaced_training,
 )
 
+LARGEST_LOSS = 700.0
+"""Nats per word; the perplexity of more is beyond what a number can hold."""
 Dropped = Annotated[float, Field(ge=0, lt=1)]
 
 
