@@ -49,7 +49,7 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
     tree.tiebench("params", "size=micro")
     folders = [
         "data/home", "data/old", "runs/micro/encoders/tied-s0", "runs/micro/encoders/tied-s7",
-        "runs/micro/encoders/gone-s0", "runs/micro/recurrent/tied-s0", "runs/small/encoders/tied-s0",
+        "runs/micro/encoders/gone-s0", "runs/micro/gone/tied-s0", "runs/small/encoders/tied-s0",
         "evals/micro/accounting", "evals/micro/retrieval/encoders/home-tied-s1",
         "evals/micro/retrieval/encoders/old-tied-s1", "evals/micro/chunking/tied-s0", "evals/small/accounting",
         "evals/micro/evidence/small", "evals/micro/evidence/gone",
@@ -59,7 +59,7 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
         (tree.root / folder).mkdir(parents=True)
     stray = [
         "data/old", "evals/micro/chunking", "evals/micro/evidence/gone", "evals/micro/retrieval/encoders/old-tied-s1", "labels/old",
-        "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7", "runs/micro/recurrent",
+        "runs/micro/encoders/gone-s0", "runs/micro/encoders/tied-s7", "runs/micro/gone",
     ]  # fmt: skip
     others = [str(x) for x in strays(load_params(), other_reports=True)]
     assert others == sorted([*stray, "evals/small", "runs/small"])
@@ -69,7 +69,7 @@ def test_prune_lists_then_removes(tree, capsys) -> None:
     assert main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "8 folders removed"
     assert [x for x in folders if (tree.root / x).exists()] == [
-        x for x in folders if x not in stray and not x.startswith(("runs/micro/recurrent", "evals/micro/chunking"))
+        x for x in folders if x not in stray and not x.startswith(("runs/micro/gone", "evals/micro/chunking"))
     ]  # fmt: skip
     assert strays(load_params()) == []
 
