@@ -15,7 +15,7 @@ import torch
 
 from tests.training.cells import make_params
 from tiebench.model import tensors
-from tiebench.training import pretrain
+from tiebench.training import cell, pretrain
 
 
 def die(*_: object, **__: object) -> None:
@@ -34,7 +34,7 @@ MOMENTS = {
     "half of a checkpoint": (tensors, "save_file", 9, half),
     "half of the last checkpoint": (tensors, "save_file", 30, half),
     "half of the model": (tensors, "save_file", 31, half),
-    "half of the outputs": (pretrain, "write_text", 1, die),
+    "half of the outputs": (cell, "write_text", 1, die),
     "between the old outputs and the new": (Path, "rename", 2, die),
     "before the checkpoint is removed": (pretrain, "remove_scratch", 1, die),
 }
