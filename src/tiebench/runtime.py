@@ -2,7 +2,8 @@
 rounding.
 
 Read from the environment and never from params.yaml: `TIEBENCH_DEVICE` (`cpu`, `cuda`),
-`TIEBENCH_THREADS` (of each process), `TIEBENCH_PROCESSES` (that train one model together) and
+`TIEBENCH_THREADS` (of each process), `TIEBENCH_PROCESSES` (that train one model together),
+`TIEBENCH_PRODUCTS` (`torch`, or `onednn`: who multiplies by tables of the vocabulary on the CPU) and
 `TIEBENCH_CHECKPOINT_SECONDS`.
 """
 
@@ -41,6 +42,7 @@ def prepare_runtime(local: int = 0, beside: int = 1) -> torch.device:
     # As use_deterministic_algorithms(True), which also imports the compiler: 1.4 s a process.
     torch.set_deterministic_debug_mode("error")
     name = os.environ.get("TIEBENCH_DEVICE", "cpu")
+    _check_products(name)
     if name != "cpu" and not (name == "cuda" and torch.cuda.is_available()):
         raise SettingsError(
             "TIEBENCH_DEVICE",
@@ -68,6 +70,25 @@ def wanted_processes() -> int | None:
         SettingsError: no whole number from 1 to MOST.
     """
     return _count("TIEBENCH_PROCESSES", "the number of processes that train a model")
+
+
+def onednn_products() -> bool:
+    """Whether oneDNN multiplies by tables of the vocabulary, in the place of torch's own library."""
+    return os.environ.get("TIEBENCH_PRODUCTS") == "onednn"
+
+
+def _check_products(device: str) -> None:
+    name = "TIEBENCH_PRODUCTS"
+    given = os.environ.get(name, "torch")
+    can = device == "cpu" and torch.backends.mkldnn.is_available()
+    if given not in ("torch", "onednn") or (given == "onednn" and not can):
+        reason = "" if device == "cpu" else f" with TIEBENCH_DEVICE={device}"
+        raise SettingsError(
+            name,
+            found=repr(given) + reason,
+            expected="torch, or onednn on the CPU where torch was built with it",
+            mend="unset it for torch",
+        )
 
 
 def checkpoint_seconds() -> float:
@@ -109,5 +130,10 @@ def _count(name: str, meaning: str) -> int | None:
 
 
 def describe_runtime(device: torch.device) -> dict[str, Any]:
-    """Device and threads, for the side file of a run."""
-    return {"device": device.type, "threads": torch.get_num_threads(), "torch": torch.__version__}
+    """Device, threads and who multiplies, for the side file of a run."""
+    return {
+        "device": device.type,
+        "threads": torch.get_num_threads(),
+        "products": "onednn" if onednn_products() else "torch",
+        "torch": torch.__version__,
+    }

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tiebench.model.products import add_product, linear, times
+
 CHUNK_ELEMENTS = 1 << 24
 """Logits held at a time: 64 MiB in float32."""
 
@@ -30,7 +32,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for part in torch.arange(len(states), device=states.device).split(rows):
             span = slice(int(part[0]), int(part[-1]) + 1)
             x, y = states[span], targets[span, None]
-            logits = torch.mm(x, table.T) if bias is None else torch.addmm(bias, x, table.T)
+            logits = linear(x, table, bias)
             at_target = logits.gather(1, y)
             if train:  # the place of the largest costs more than its value
                 top = logits.amax(dim=1, keepdim=True)
@@ -42,9 +44,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
             losses[span] = (total.log() + top - at_target).squeeze(1)
             if grad_states is not None and grad_table is not None:
                 probabilities.div_(total).scatter_add_(1, y, torch.full_like(at_target, -1.0))
-                torch.mm(probabilities, table, out=grad_states[span])
-                # A first product is written, not added to zeros.
-                grad_table.addmm_(probabilities.T, x, beta=float(span.start > 0))
+                grad_states[span] = times(probabilities, table)
+                add_product(grad_table, probabilities.T, x, first=span.start == 0)
                 if grad_bias is not None:
                     grad_bias.add_(probabilities.sum(dim=0))
         ctx.save_for_backward(grad_states, grad_table, grad_bias)

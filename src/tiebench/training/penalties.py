@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tiebench.model.lm import LanguageModel
 from tiebench.model.loss import chunk_rows
+from tiebench.model.products import add_product, linear, times
 from tiebench.training.settings import AddedSettings
 
 
@@ -87,14 +88,14 @@ class _Augmented(torch.autograd.Function):
         for start in range(0, len(states), rows):
             span = slice(start, start + rows)
             x = states[span]
-            logits = torch.mm(x, table.T) if bias is None else torch.addmm(bias, x, table.T)
-            predicted = logits.div_(temperature).log_softmax(dim=1)
-            wanted = (similar[targets[span]] @ similar.T).div_(temperature).log_softmax(dim=1)
+            predicted = linear(x, table, bias).div_(temperature).log_softmax(dim=1)
+            wanted = linear(similar[targets[span]], similar, None)
+            wanted = wanted.div_(temperature).log_softmax(dim=1)
             share = wanted.exp()
             total += torch.dot(share.flatten(), (wanted - predicted).flatten())
             gradient = predicted.exp_().sub_(share).div_(temperature)
-            grad_states[span] = gradient @ table
-            grad_table.addmm_(gradient.T, x)
+            grad_states[span] = times(gradient, table)
+            add_product(grad_table, gradient.T, x, first=False)
             if grad_bias is not None:
                 grad_bias += gradient.sum(dim=0)
         ctx.save_for_backward(grad_states, grad_table, grad_bias)
