@@ -6,8 +6,8 @@ with torch's clipping and torch.optim.SGD: Zaremba et al. 2014, which Press & Wo
 start from the same weights and read the same chunks, which is checked first: equal losses in the
 first updates, or nothing is measured.
 
-Speed, in tokens per second: both in one process, in turns of five updates, a different one first in
-each turn; the median of the turns.
+Speed, in tokens per second: all in one process, in turns of five updates, a different one first in
+each turn; the median of the turns. Ours also with `TIEBENCH_PRODUCTS=onednn`.
 
 Run: python benchmarks/recurrent.py [--turns N]
 """
@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -113,26 +115,33 @@ def check_equal_losses(ours: RecurrentLoop, plain: Plain) -> None:
 
 def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) -> None:
     """Tokens per second of both, recorded."""
-    ours, plain = make(tied, vocabulary, width, BATCH * (STEPS * (TURN * turns + CHECKED + 1) + 1))
+    words = BATCH * (STEPS * (2 * TURN * turns + CHECKED + 1) + 1)
+    ours, plain = make(tied, vocabulary, width, words)
     check_equal_losses(ours, plain)
 
-    def own() -> None:
-        ours.update("benchmark")
+    def own(products: str) -> None:
+        with patch.dict(os.environ, TIEBENCH_PRODUCTS=products):
+            ours.update("benchmark")
 
-    def other() -> None:
-        plain.update(*ours.chunks[ours.steps_done - 1])
-
-    works: list[Callable[[], None]] = [own, other]
-    taken: dict[Callable[[], None], list[float]] = {own: [], other: []}
+    works: dict[str, Callable[[], object]] = {
+        "torch": lambda: own("torch"),
+        "onednn": lambda: own("onednn"),
+        "plain": lambda: plain.update(*ours.chunks[ours.steps_done - 1]),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(turns):
-        for work in works if turn % 2 else works[::-1]:
+        for name in list(works) if turn % 2 else list(works)[::-1]:
             start = time.perf_counter()
             for _ in range(TURN):
-                work()
-            taken[work].append(time.perf_counter() - start)
-    speeds = [BATCH * STEPS * TURN / median(taken[work]) for work in works]
-    name = "one table" if tied else "two tables"
-    record(f"recurrent training, {name}, against plain torch", *speeds, "tokens/s", "at least 1.0")
+                works[name]()
+            taken[name].append(time.perf_counter() - start)
+    speed = {name: BATCH * STEPS * TURN / median(times) for name, times in taken.items()}
+    what = f"recurrent training, {'one table' if tied else 'two tables'}"
+    for said, name, target in (
+        ("against plain torch", "torch", "at least 1.0"),
+        ("oneDNN's products, against plain torch", "onednn", None),
+    ):
+        record(f"{what}, {said}", speed[name], speed["plain"], "tokens/s", target)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@ rounding.
 
 Read from the environment and never from params.yaml: `TIEBENCH_DEVICE` (`cpu`, `cuda`),
 `TIEBENCH_THREADS` (of each process), `TIEBENCH_PROCESSES` (that train one model together),
-`TIEBENCH_PRODUCTS` (`torch`, or `onednn`: who multiplies by tables of the vocabulary on the CPU) and
+`TIEBENCH_PRODUCTS` (`torch`, or `onednn`: who multiplies by tables of the vocabulary on a CPU) and
 `TIEBENCH_CHECKPOINT_SECONDS`.
 """
 
@@ -73,7 +73,7 @@ def wanted_processes() -> int | None:
 
 
 def onednn_products() -> bool:
-    """Whether oneDNN multiplies by tables of the vocabulary, in the place of torch's own library."""
+    """Whether oneDNN multiplies by tables of the vocabulary, not torch's own library."""
     return os.environ.get("TIEBENCH_PRODUCTS") == "onednn"
 
 

@@ -5,13 +5,20 @@ import torch
 import torch.nn.functional as F
 
 from tiebench.model import loss
+from tiebench.model import products as made
 from tiebench.model.loss import cross_entropy_outcomes, summed_cross_entropy
 
 
+@pytest.mark.parametrize("products", ["torch", "onednn"])
 @pytest.mark.parametrize("elements", [1, 60, 10**6])
 @pytest.mark.parametrize("biased", [False, True])
-def test_equals_torch(monkeypatch, elements, biased):
+def test_equals_torch(monkeypatch, elements, biased, products):
     monkeypatch.setattr(loss, "CHUNK_ELEMENTS", elements)
+    monkeypatch.setenv("TIEBENCH_PRODUCTS", products)
+    called = []
+    monkeypatch.setattr(
+        made, "_onednn", lambda *args, held=made._onednn: called.append(0) or held(*args)
+    )
     torch.manual_seed(0)
     states = torch.randn(11, 5, requires_grad=True)
     table = torch.randn(20, 5, requires_grad=True)
@@ -29,6 +36,7 @@ def test_equals_torch(monkeypatch, elements, biased):
     each, correct = cross_entropy_outcomes(states, table, bias, targets)
     torch.testing.assert_close(each, F.cross_entropy(logits, targets, reduction="none").detach())
     assert torch.equal(correct, logits.argmax(1) == targets)
+    assert bool(called) == (products == "onednn")
 
 
 def test_large_logits_stay_finite():

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 from tests.conftest import ROOT, communicate, offline_path
@@ -209,6 +210,21 @@ def test_a_number_that_is_none(monkeypatch, name, read_it, given):
     monkeypatch.setenv(name, given)
     with pytest.raises(SettingsError, match=f"{name}: found .* a whole number from 1 to 1024"):
         read_it()
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "built"),
+    [("mkl", "cpu", True), ("", "cpu", True), ("onednn", "cuda", True), ("onednn", "cpu", False)],
+)
+def test_products_that_nobody_computes(monkeypatch, given, device, built):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: built)
+    monkeypatch.setenv("TIEBENCH_DEVICE", device)
+    monkeypatch.setenv("TIEBENCH_PRODUCTS", given)
+    with pytest.raises(
+        SettingsError, match=f"TIEBENCH_PRODUCTS: found '{given}'.* torch, or onednn"
+    ):
+        prepare_runtime()
 
 
 def test_who_starts_processes(monkeypatch):

@@ -1,7 +1,7 @@
 """Matrix products over the vocabulary, by torch's own kernel or by oneDNN's.
 
-Both compute in float32 and differ by rounding. `TIEBENCH_PRODUCTS` chooses (see `tiebench.runtime`):
-on processors for which torch's library has no kernel of full width, oneDNN's is the faster one.
+Both compute in float32 and differ by rounding. `TIEBENCH_PRODUCTS` chooses (`tiebench.runtime`): on
+processors for which torch's library has no kernel of full width, oneDNN's is the faster one.
 """
 
 from __future__ import annotations
