@@ -136,11 +136,12 @@ def _parser() -> argparse.ArgumentParser:
 
     listing = commands.add_parser(
         "list",
-        help="list couplings, bodies, studies, corpora, label sets, tasks, sizes, published "
-        "models, claims",
+        help="list couplings, bodies, studies, corpora, label sets, tasks, sizes, sets of word "
+        "pairs (similarity), published models, claims",
     )
     kinds = (
-        "couplings", "bodies", "studies", "corpora", "labels", "tasks", "sizes", "models", "claims",
+        "couplings", "bodies", "studies", "corpora", "labels", "tasks", "sizes", "similarity", "models",
+        "claims",
     )  # fmt: skip
     listing.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=", ".join(kinds))
     listing.set_defaults(run=_list)

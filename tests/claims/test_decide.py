@@ -77,6 +77,13 @@ def test_few_seeds_decide_nothing(tmp_path) -> None:
     assert (decision.state, decision.reason) == ("inconclusive", "fewer than 5 seeds")
 
 
+def test_counts_need_one_seed(tmp_path) -> None:
+    rows = [{"seeds": 1, "agree": "true"}, {"seeds": 1, "agree": "true"}]
+    keys: dict[str, Any] = {"column": "agree", "equals": True}
+    assert said(tmp_path, rows, "rows", **keys).reason == "fewer than 5 seeds"
+    assert said(tmp_path, rows, "rows", counted=True, **keys).state == "holds"
+
+
 def pair(difference: float, verdict: str, reason: str = "", **cells: Any) -> dict[str, Any]:
     return {
         "first": "a", "second": "b", **cells, "difference": difference, "low": difference - 0.1,

@@ -130,7 +130,7 @@ def test_pairs_of_the_augmented_loss_and_of_the_bias():
     told = {(x["first"], x["second"]): x["differs"] for x in where(held, split="valid")}
     assert told["pr_bias", "pr"] == "bias of the projection"
     assert told["pr_bias", "baseline"] == "projection with bias"
-    held = made("press_wolf_small_schedules", (0,))["recurrent_pairs"]
+    held = made("press_wolf_small_variants", (0,))["recurrent_pairs"]
     told = {(x["first"], x["second"]): x["differs"] for x in where(held, split="valid")}
     assert told["wt", "baseline"] == "tying"
     assert {told[x] for x in told if "baseline_four_epochs" in x} == {""}  # other learning rates
@@ -144,7 +144,7 @@ def test_curves_that_still_fall_decide_nothing():
 
 
 def test_the_published_settings_are_those_of_the_study():
-    held = made("press_wolf_small_schedules", (0,))
+    held = made("press_wolf_small_variants", (0,))
     runs = {row["run"]: row for row in held["recurrent_runs"]}
     earlier = runs.pop("baseline_four_epochs")
     assert (earlier["as_published"], earlier["reason"]) == ("false", "constant epochs 4, not 5")

@@ -60,8 +60,8 @@ def decide(measurement: Selection, evidence: Evidence) -> Decision:
         DataError: a table lacks a column, or a cell is no number.
     """
     found = _decide(measurement, evidence)
-    few = [row for row in evidence.select(measurement.table, measurement.where) if _few(row)]
-    if few and found.state != INCONCLUSIVE:
+    rows = evidence.select(measurement.table, measurement.where)
+    if not measurement.counted and any(map(_few, rows)) and found.state != INCONCLUSIVE:
         reason = f"fewer than {MINIMUM_SEEDS} seeds"
         return replace(found, state=INCONCLUSIVE, reason=reason)
     if not measurement.flat or found.state == INCONCLUSIVE:

@@ -49,6 +49,8 @@ class Selection(Settings):
     flat: Cells = {}
     """Cells of the rows of `flattened` that must be flat before anything is decided: the runs whose
     learning curves the measurement rests on."""
+    counted: bool = False
+    """The cells are counts, which no seed changes: fewer than five seeds decide too."""
     figure: Name | None = None
     """The figure that shows it; that of the claim if not given."""
     command: Text | None = None

@@ -20,6 +20,7 @@ from tiebench.analysis.statistics import (
 )
 from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
+from tiebench.evaluation.summaries import grouped
 from tiebench.experiments.saved_tables import compared
 from tiebench.experiments.tables_settings import RAW
 from tiebench.paths import evaluation_folder
@@ -97,14 +98,6 @@ def _read(params: Params) -> dict[str, list[Row]]:
                     expected="the runs and seeds of params.yaml",
                     mend=mend,
                 )
-    return held
-
-
-def grouped(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows by their cells in these columns."""
-    held: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        held[tuple(row[key] for key in keys)].append(row)
     return held
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from tiebench.analysis.statistics import correct, paired_difference
 from tiebench.analysis.tables import read_numbers
 from tiebench.errors import DataError
-from tiebench.evaluation.score_alignment import ESTIMATE, grouped, summaries, verdict_of
+from tiebench.evaluation.score_alignment import ESTIMATE, summaries, verdict_of
+from tiebench.evaluation.summaries import grouped
 from tiebench.experiments.alignment_by_step import has_snapshots, pairs_of
 from tiebench.experiments.saved_tables import compared
 from tiebench.experiments.tables_settings import BY_STEP

@@ -9,19 +9,17 @@ from itertools import combinations
 from typing import Any
 
 from tiebench.analysis.learning_curves import Unflattened
-from tiebench.analysis.printed import agrees
-from tiebench.analysis.recurrent_published import (
-    BIASED,
-    NONE,
-    PLAIN,
-    PublishedRow,
-    flattened,
-    published_rows,
-    tolerance,
-)
-from tiebench.analysis.statistics import mean_interval
+from tiebench.analysis.recurrent_published import BIASED, NONE, PLAIN, flattened, published_rows
 from tiebench.errors import DataError
 from tiebench.evaluation.cells import Cell
+from tiebench.evaluation.score_recurrent_published import (
+    PUBLISHED,
+    SPLITS,
+    Losses,
+    beside,
+    exponential,
+    published_beside,
+)
 from tiebench.evaluation.score_tables import Metrics, Row, vocabulary_of
 from tiebench.evaluation.scoring import finite
 from tiebench.evaluation.summaries import ESTIMATES, summarize
@@ -29,9 +27,7 @@ from tiebench.evaluation.verdicts import Contest, Judgement, judge
 from tiebench.model.settings import CouplingSettings, Linear
 from tiebench.paths import RECURRENT
 from tiebench.settings import Params, RecurrentFamilySettings
-from tiebench.training.recurrent_settings import LARGEST_LOSS
 
-SPLITS = ("train", "valid", "test")
 RUNS = (
     "family", "study", "run", "baseline", "corpus", "coupling", "tied", "projection",
     "projection_penalty", "augmented", "augmented_weight", "augmented_share",
@@ -58,11 +54,6 @@ PAIRS = (
 )  # fmt: skip
 """Of log perplexity, first minus second; `ratio`: of perplexities. `differs`: what the first has
 and the second has not, where they are alike but for that; what both share is told beside it."""
-PUBLISHED = (
-    "source", "place", "row", "run", "split", "published", "released", "reproduction", "seeds",
-    "perplexity", "low", "high", "difference_percent", "released_difference_percent",
-    "reproduction_difference_percent", "tolerance_percent", "within", "as_published", "reason",
-)  # fmt: skip
 RATES = ("learning_rate", "constant_epochs", "decay", "clip")
 FEATURES = ("tied", "projection", "augmented", "dropout")
 ADDED = {"tied": "tying", "augmented": "augmented loss", "dropout": "dropout"}
@@ -71,9 +62,6 @@ PROJECTIONS = {
     (BIASED, NONE): "projection with bias",
     (BIASED, PLAIN): "bias of the projection",
 }
-
-Losses = Mapping[tuple[str, str], Mapping[int, float]]
-"""(run, split) -> seed -> nats per word."""
 
 
 def tables(
@@ -108,7 +96,7 @@ def tables(
         "recurrent_curves": (CURVES, curves),
         "recurrent_summary": (SUMMARY, list(_summary_rows(group, perplexities))),
         "recurrent_pairs": (PAIRS, list(_pair_rows(params, group, runs, losses, unflattened))),
-        "recurrent_published": (PUBLISHED, list(_published_rows(runs, losses))),
+        "recurrent_published": (PUBLISHED, list(published_beside(runs, losses))),
     }
 
 
@@ -203,40 +191,8 @@ def _run_rows(params: Params, group: RecurrentFamilySettings, metrics: Metrics) 
             **{x: getattr(training, x) for x in (*RATES, "batch_size", "sequence_length")},
             "seeds": len(group.seeds),
             "parameters": count,
-            **_beside(about, printed, count),
+            **beside(about, printed, count),
         }  # fmt: skip
-
-
-def _beside(about: Row, printed: Iterable[PublishedRow], count: int) -> Row:
-    """The printed row that is nearest to a run: of its coupling, with fewest other settings."""
-    found = [(others, row) for row in printed if (others := row.others(about)) is not None]
-    if not found:
-        empty = dict.fromkeys(
-            ("published_table", "published_row", "published_parameters", "parameters_agree")
-        )
-        return {**empty, "as_published": False, "reason": "no printed row of this coupling"}
-    others, row = min(found, key=lambda x: len(x[0]))
-    complete = "true" if row.complete else "as far as printed"
-    counted = row.parameters if not others else None
-    return {
-        "published_table": row.table,
-        "published_row": row.row,
-        "published_parameters": row.parameters,
-        "parameters_agree": counted and agrees(counted, float(count), 10**6),
-        "as_published": "false" if others else complete,
-        "reason": "; ".join(
-            dict.fromkeys(_other(x, about.get(x), row.settings[x]) for x in others)
-        ),
-    }
-
-
-def _other(name: str, mine: Any, printed: Any) -> str:
-    section, _, key = name.partition(".")
-    if section == "corpus" and key in SPLITS:
-        return "other text than Penn Treebank"
-    said = ["none" if x is None else f"{x:.6g}" if isinstance(x, float) else str(x)
-            for x in (mine, printed)]  # fmt: skip
-    return f"{key.replace('.', ' ').replace('_', ' ')} {said[0]}, not {said[1]}"
 
 
 def _curve_rows(cell: Cell) -> Iterator[Row]:
@@ -287,7 +243,7 @@ def _summary_rows(group: RecurrentFamilySettings, perplexities: Iterable[Row]) -
     )
     for row in summarize(rows, ("split",), {RECURRENT: group.baseline}):
         kept = {x: row[x] for x in ("run", "split", *ESTIMATES)}
-        ends = {f"perplexity_{x}": _exp(row[x]) for x in ("low", "high")}
+        ends = {f"perplexity_{x}": exponential(row[x]) for x in ("low", "high")}
         yield {**kept, "perplexity": math.exp(row["mean"]), **ends}
 
 
@@ -352,8 +308,8 @@ def _pair_row(split: str, about: Mapping[str, Row], judgement: Judgement) -> Row
         "low": found.low,
         "high": found.high,
         "ratio": math.exp(found.mean),
-        "ratio_low": _exp(found.low),
-        "ratio_high": _exp(found.high),
+        "ratio_low": exponential(found.low),
+        "ratio_high": exponential(found.high),
         "p": found.p,
         "p_adjusted": judgement.p_adjusted,
         "detectable": judgement.detectable,
@@ -362,45 +318,3 @@ def _pair_row(split: str, about: Mapping[str, Row], judgement: Judgement) -> Row
         "verdict": judgement.verdict,
         "reason": judgement.reason,
     }
-
-
-def _published_rows(runs: Sequence[Row], losses: Losses) -> Iterator[Row]:
-    """Every printed figure; beside it each of our runs that has its settings."""
-    limit = tolerance()
-    for printed in published_rows():
-        at = (printed.table, printed.row)
-        ours = [x for x in runs if (x["published_table"], x["published_row"]) == at]
-        same = [row for row in ours if row["as_published"] != "false"]
-        for row in same or (None,):
-            for split, value in printed.printed.items():
-                reproduction = printed.reproduction if split == "test" else None
-                said: Row = {
-                    "source": printed.source, "place": printed.place, "row": printed.row,
-                    "split": split, "published": value,
-                    "released": printed.released.get(split), "reproduction": reproduction,
-                    "tolerance_percent": limit,
-                }  # fmt: skip
-                held = row and losses.get((row["run"], split))
-                if row is None or not held:
-                    reason = "; ".join(f"{x['run']}: {x['reason']}" for x in ours)
-                    yield dict.fromkeys(PUBLISHED) | said | {"reason": reason or "no such run"}
-                    continue
-                found = mean_interval(list(held.values()))
-                mean = math.exp(found.mean)
-                percent = 100 * (mean / value - 1)
-                against = {
-                    f"{x}_difference_percent": said[x] and 100 * (mean / said[x] - 1)
-                    for x in ("released", "reproduction")
-                }
-                yield {
-                    **said, "run": row["run"], "seeds": found.n, "perplexity": mean,
-                    "low": _exp(found.low), "high": _exp(found.high),
-                    "difference_percent": percent, **against,
-                    "within": abs(percent) <= limit, "as_published": row["as_published"],
-                    "reason": None,
-                }  # fmt: skip
-
-
-def _exp(value: float | None) -> float | None:
-    """None too for the end of an interval that no number can hold."""
-    return None if value is None or value > LARGEST_LOSS else math.exp(value)

@@ -19,6 +19,7 @@ from tiebench.analysis.statistics import (
 )
 from tiebench.analysis.tables import check_seeds, read_numbers
 from tiebench.errors import DataError
+from tiebench.evaluation.summaries import grouped
 from tiebench.experiments.saved_tables import BOTH, INPUT, OUTPUT, has_two_tables
 from tiebench.experiments.word_similarity_settings import DIFFERENCE, RAW
 from tiebench.paths import evaluation_folder
@@ -126,13 +127,6 @@ def _check(path: Path, found: set[Any], expected: set[Any], mend: str) -> None:
         )
 
 
-def _grouped(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    held: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        held[tuple(row[key] for key in keys)].append(row)
-    return held
-
-
 def _over_pairs(rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
     """The ends of the intervals over pairs."""
     return {
@@ -151,7 +145,7 @@ def _sizes(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
 
 def _summary(held: Mapping[str, list[Row]]) -> Iterator[Row]:
     over, sizes = _over_pairs(held["word_similarity_pairs"]), _sizes(held["similarity_sets"])
-    for key, rows in _grouped(held["word_similarity"], TOLD).items():
+    for key, rows in grouped(held["word_similarity"], TOLD).items():
         found = mean_interval([row["value"] for row in rows])
         told = dict(zip(TOLD, key, strict=True))
         yield {
@@ -166,7 +160,7 @@ def _differences(group: Group, held: Mapping[str, list[Row]], correction: Any) -
     rows = [row for row in held["word_similarity"] if group.runs[row["run"]].trained]
     values = {
         key: {row["seed"]: row["value"] for row in found}
-        for key, found in _grouped(rows, TOLD).items()
+        for key, found in grouped(rows, TOLD).items()
     }
     found: dict[str, list[Row]] = defaultdict(list)
     pairs: dict[str, list[tuple[list[float], list[float]]]] = defaultdict(list)

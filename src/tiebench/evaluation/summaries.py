@@ -22,6 +22,14 @@ ESTIMATES = (
 """Columns of a summary after family, run, the table's own keys and metric."""
 
 
+def grouped(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by their cells in these columns."""
+    held: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        held[tuple(row[key] for key in keys)].append(row)
+    return held
+
+
 def summary_columns(keys: Sequence[str]) -> tuple[str, ...]:
     """The header of `summarize`."""
     return ("family", "run", *keys, "metric", *ESTIMATES)

@@ -20,6 +20,7 @@ GROUPS = {
     "labels": "labels",
     "tasks": "task",
     "sizes": "size",
+    "similarity": "similarity",
 }
 """By kind, the folder of conf/."""
 MODELS = "models"
