@@ -140,8 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         "pairs (similarity), published models, claims",
     )
     kinds = (
-        "couplings", "bodies", "studies", "corpora", "labels", "tasks", "sizes", "similarity", "models",
-        "claims",
+        "couplings", "bodies", "studies", "corpora", "labels", "tasks", "sizes", "similarity",
+        "models", "claims",
     )  # fmt: skip
     listing.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=", ".join(kinds))
     listing.set_defaults(run=_list)
