@@ -138,6 +138,11 @@ class CorpusSettings(Settings):
                 raise ValueError(f"no {name} with published parts, where nothing is drawn")
         if len(self.languages) > 1:
             raise ValueError("one language with published parts")
+        if self.kept is not None and self.published is not None:
+            for name, kept in self.kept.model_dump().items():
+                tokens = getattr(self.published, name).tokens
+                if kept > tokens:
+                    raise ValueError(f"kept.{name} of at most {tokens:,}, which the part has")
         return self
 
     @property

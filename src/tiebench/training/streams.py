@@ -44,9 +44,9 @@ class Chunks:
                 "training text",
                 found=f"{len(used)} tokens",
                 expected=f"at least {batch * (training.sequence_length + 1)}, "
-                "training.sequence_length + 1 in each of training.batch_size parts",
-                mend="shorten training.sequence_length, lower training.batch_size, raise "
-                "training.data_share, or take a larger corpus",
+                "sequence_length + 1 in each of batch_size parts",
+                mend="shorten recurrent.training.sequence_length, lower batch_size, raise "
+                "data_share, or take a larger corpus",
             )
         parts = used[: batch * length].astype(np.int64).reshape(batch, length).T
         return cls(torch.from_numpy(np.ascontiguousarray(parts)), training.sequence_length)

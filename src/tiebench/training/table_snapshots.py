@@ -44,7 +44,7 @@ class TableSnapshots:
         """
         if settings.updates and settings.updates[-1] >= epoch:
             raise SettingsError(
-                "training.table_snapshots.updates",
+                "recurrent.training.table_snapshots.updates",
                 found=f"{settings.updates[-1]}",
                 expected=f"updates before the end of the first epoch, which has {epoch}",
                 mend="lower or remove them, and set epochs for later ones",
