@@ -108,7 +108,7 @@ def test_chunks_are_parts_of_the_stream_side_by_side():
     assert len(chunks) == 2
     assert chunks[1][0][0].tolist() == [5, 16, 27, 38]
     assert len(Chunks.of(np.arange(88), training(data_share=0.5))) == 2
-    with pytest.raises(DataError, match=r"found 23 tokens; expected at least 24, training\.seq"):
+    with pytest.raises(DataError, match=r"found 23 tokens; expected at least 24, sequence"):
         Chunks.of(np.arange(23), training())
 
 
