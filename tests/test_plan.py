@@ -10,7 +10,7 @@ import pytest
 from tiebench import plan
 from tiebench.experiments.sweep_settings import trial
 from tiebench.plan import describe_plan, measure_rate, plan_cells
-from tiebench.settings import FamilySettings, families, load_params
+from tiebench.settings import FamilySettings, all_groups, families, load_params
 from tiebench.training.flops import training_flops
 
 
@@ -74,9 +74,10 @@ def test_the_estimate_is_operations_over_the_measured_rate(
         total += len(sweep.seeds) * sum(flops)
     folder = tree.root / "logs" / params.name / "pretrain"
     folder.mkdir(parents=True)
-    for i, rate in enumerate([1e9, 2e9, 9e9]):
-        (folder / f"{i}.json").write_text(json.dumps({"flops_per_second": rate}))
-    assert measure_rate(params) == 2e9
+    for name in (*all_groups(params), "bigram"):
+        for i, rate in enumerate([1e9, 2e9, 9e9]):
+            (folder / f"{name}-r-s{i}.json").write_text(json.dumps({"flops_per_second": rate}))
+    assert measure_rate(params, "encoders") == 2e9
     monkeypatch.setattr(plan, "CELL_SECONDS", 0.0)
     monkeypatch.setattr(plan, "TASK_SECONDS", {})
     text = describe_plan(params)
@@ -84,12 +85,12 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     shown = plan._duration(main / 2e9)
     assert f"{cells} of {cells} cells, about {shown} (not run before)" in text
     shown = plan._duration(total / 2e9)
-    assert "2.0 GFLOP/s" in text
+    assert "2.0 (encoders), 2.0 (decoders)" in text
     assert text.endswith(f"In all: about {shown}.")
 
 
 def test_without_earlier_runs_the_rate_is_measured(tree) -> None:
-    assert measure_rate(load_params()) > 1e6
+    assert measure_rate(load_params(), "encoders") > 1e6
 
 
 @pytest.mark.parametrize(

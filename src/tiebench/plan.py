@@ -111,7 +111,8 @@ def plan_cells(root: Path = Path()) -> list[Cell]:
 def describe_plan(params: Params, root: Path = Path()) -> str:
     """The plan as text: cells by stage, why they run, and an estimate of the time."""
     cells = plan_cells(root)
-    lines, total, rate = [f"What dvc repro runs for the report {params.name!r}:"], 0.0, None
+    lines, total = [f"What dvc repro runs for the report {params.name!r}:"], 0.0
+    rates: dict[str, float] = {}
     for stage in dict.fromkeys(cell.stage for cell in cells):
         of_stage = [cell for cell in cells if cell.stage == stage]
         running = [cell for cell in of_stage if cell.reasons]
@@ -120,8 +121,10 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
             seconds = sum(TASK_SECONDS.get(x.command[1], CELL_SECONDS) for x in running)
             operations = sum(_operations(params, cell) for cell in running)
             if operations:
-                rate = rate or measure_rate(params)
-                seconds += operations / rate
+                family = _family(running[0])
+                if family not in rates:
+                    rates[family] = measure_rate(params, family)
+                seconds += operations / rates[family]
             total += seconds
             reasons = list(dict.fromkeys(reason for cell in running for reason in cell.reasons))
             shown = "; ".join(reasons[:4]) + ("; ..." if len(reasons) > 4 else "")
@@ -129,20 +132,21 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
         lines.append(line)
     if any(cell.stage.endswith(IMPORTED) and cell.reasons for cell in cells):
         lines.append("  Imported models take longer the larger they are: more than is said here.")
-    if rate is not None:
-        lines.append(f"  Training is estimated at {rate / 1e9:,.1f} GFLOP/s on this machine.")
+    if rates:
+        told = ", ".join(f"{rate / 1e9:,.1f} ({family})" for family, rate in rates.items())
+        lines.append(f"  Training is estimated at these GFLOP/s on this machine: {told}.")
     lines.append(f"  In all: about {_duration(total)}." if total else "  In all: nothing to run.")
     return "\n".join(lines)
 
 
-def measure_rate(params: Params) -> float:
-    """Floating-point operations per second to expect in training.
+def measure_rate(params: Params, family: str) -> float:
+    """Floating-point operations per second to expect in the training of a family.
 
-    From the side files of earlier runs of this report, or else from a short matrix product.
+    From the side files of its earlier runs in this report, or else from a short matrix product.
     """
     rates = [
         rate
-        for path in sorted((log_folder(params.name) / "pretrain").glob("*.json"))
+        for path in sorted((log_folder(params.name) / "pretrain").glob(f"{family}-*.json"))
         if (rate := read_json(path, mend=f"delete {path}").get("flops_per_second"))
     ]
     if rates:
@@ -231,6 +235,13 @@ def _value(params: Mapping[str, Any], key: str) -> Any:
     for part in key.split("."):
         found = found.get(part, ABSENT) if isinstance(found, dict) else ABSENT
     return found
+
+
+def _family(cell: Cell) -> str:
+    """Whose models a cell trains, or the stage where they are of no family."""
+    if PRETRAIN in cell.command:
+        return cell.command[2]
+    return FAMILY if SWEEP in cell.command else cell.stage
 
 
 def _operations(params: Params, cell: Cell) -> float:
