@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.evaluation.test_score_similarity import empty, params_of, write_similarity  # noqa: F401
 from tests.experiments.test_tables import make_params
 from tests.reporting.tables import replaced
 from tiebench.analysis.tables import shown
+from tiebench.claims.read import figure_rows, read_sources
 from tiebench.evaluation import score_similarity
 from tiebench.reporting import similarity
+from tiebench.reporting import similarity_published as published
 from tiebench.reporting.results import Results
 from tiebench.reporting.svg import styled, svg_of
 
@@ -27,10 +30,15 @@ def results(seeds: int = 5, **given: float) -> Results:
             "family": "encoders", "run": run, "matches": "", "baseline": shown(run == "tied"),
             "seeds": " ".join(map(str, range(seeds))),
             "trained": shown(make_params().encoders.runs[run].trained),
+            "coupling": {"wide": "narrow_input_wide_output"}.get(run, run), "objective": "masked",
         }
         for run in RUNS
     ]  # fmt: skip
     tables["alignment_differences"] = []
+    tables["printed_figures"] = [
+        {key: shown(cell) for key, cell in row.items()}
+        for row in figure_rows(read_sources(ROOT / "claims"))
+    ]
     return Results("t", tables)
 
 
@@ -55,7 +63,9 @@ def test_few_seeds_decide_nothing():
         "By cosine, the output table of untied less its input table, in the mean over 1 seed, "
         "without a claim: MEN +0.220 [0.150, 0.250]"
     ) in text
-    assert "better" not in text and "worse" not in text
+    ours = text.split("In print")[0]
+    assert "better" not in ours and "worse" not in ours
+    assert "measured here too, ours are 2 undecided." in text
 
 
 def test_sets_may_differ_in_what_they_say():
@@ -87,9 +97,11 @@ def test_everything_draws_and_is_told(seeds):
     assert part.anchor == "encoders-similarity"
     assert [figure.name for figure in part.figures] == [
         "encoders_similarity_cosine", "encoders_similarity_dot", "encoders_similarity_difference",
+        "encoders_similarity_published",
     ]  # fmt: skip
     assert [table.name for table in part.tables] == [
-        "encoders_similarity", "encoders_similarity_differences", "encoders_similarity_sets",
+        "encoders_similarity", "encoders_similarity_differences", "encoders_similarity_published",
+        "encoders_similarity_sets",
     ]  # fmt: skip
     for table in part.tables:
         assert table.rows and {len(row) for row in table.rows} == {len(table.header)}
@@ -109,3 +121,30 @@ def test_a_family_without_a_set_says_so_and_draws_nothing():
     ]
     assert [table.name for table in part.tables] == ["encoders_similarity_sets"]
     assert [figure.draw() for figure in part.figures] == [None] * 3
+
+
+def test_printed_correlations_stand_beside_ours():
+    held = results(output=0.1, inputs=0.3)
+    rows = published.table(held, "encoders").rows
+    assert [row[:6] for row in rows] == [
+        ["wide", "output 3072", "MEN", "0.401", "0.108", "-0.293"],
+        ["untied", "decoupled", "MEN", "0.392", "0.277", "-0.115"],
+    ]
+    assert {row[-1] for row in rows} == {"yes"}
+    start = "of the 2 differences that are measured here too, ours are"
+    assert f"the input table is the better word representation by dot product; {start} 2 on" in (
+        said(held)
+    )
+    assert f"{start} 2 on the other side." in said(results())
+    some = replaced(results(), "word_similarity_differences", {"run": "wide"}, verdict="undecided")
+    assert f"{start} 1 on the other side and 1 undecided." in said(some)
+    causal = replaced(results(), "runs", {}, objective="causal")
+    assert not published.table(causal, "encoders").rows and "In print" not in said(causal)
+    assert published.figure(causal, "encoders") is None
+
+
+def test_printed_differences_are_drawn():
+    with styled():
+        text = svg_of(published.figure(results(), "encoders"))
+    for words in ("untied", "decoupled, printed", "output 3072, printed"):
+        assert words in text

@@ -7,6 +7,7 @@ from functools import partial
 from tiebench.analysis.statistics import LEVEL, MINIMUM_SEEDS
 from tiebench.experiments.word_similarity_settings import COSINE, DOT
 from tiebench.reporting import similarity_figures as figures
+from tiebench.reporting import similarity_published as published
 from tiebench.reporting.alignment_figures import MOST, runs_shown
 from tiebench.reporting.alignment_tables import small, table_name
 from tiebench.reporting.estimates import CORRECTED, PERCENT, seeds_of, spread
@@ -49,9 +50,20 @@ def section(results: Results, family: str, title: str) -> Section:
             partial(figures.differences, results, family, COSINE),
         )
     )
+    if published.besides(results, family):
+        drawn.append(
+            Figure(
+                f"{family}_similarity_published",
+                f"The output table's correlation minus that of the input table, by dot product: ours, "
+                f"and crosses for what is printed ({published.PLACE}). "
+                + spread(results, family, "Lines"),
+                partial(published.figure, results, family),
+            )
+        )
     shown = [
         correlations_table(results, family),
         differences_table(results, family),
+        published.table(results, family),
         sets_table(results, family),
     ]
     return Section(
@@ -69,7 +81,7 @@ def findings(results: Results, family: str) -> list[str]:
         if row["run"] in shown
     )
     said = [_better(results, family, run, kind) for run in runs for kind in SIMILARITIES]
-    said += _controls(results, family)
+    said += [*published.finding(results, family), *_controls(results, family)]
     return [*said, *_coverage(results, family), *_left_out(results, family)]
 
 
