@@ -54,8 +54,8 @@ def section(results: Results, family: str, title: str) -> Section:
         drawn.append(
             Figure(
                 f"{family}_similarity_published",
-                f"The output table's correlation minus that of the input table, by dot product: ours, "
-                f"and crosses for what is printed ({published.PLACE}). "
+                "The output table's correlation minus that of the input table, by dot product: "
+                f"ours, and crosses for what is printed ({published.PLACE}). "
                 + spread(results, family, "Lines"),
                 partial(published.figure, results, family),
             )
