@@ -130,7 +130,8 @@ def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) 
     }
     taken: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(turns):
-        for name in list(works) if turn % 2 else list(works)[::-1]:
+        first = turn % len(works)
+        for name in [*list(works)[first:], *list(works)[:first]]:
             start = time.perf_counter()
             for _ in range(TURN):
                 works[name]()

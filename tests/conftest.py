@@ -19,6 +19,7 @@ import pytest
 from tiebench.errors import WriteError
 
 ROOT = Path(__file__).resolve().parents[1]
+os.environ.pop("TIEBENCH_PRODUCTS", None)  # bytes are compared
 OFFLINE = ROOT / "tests" / "offline"
 """First on the path of every Python process of the tests: its `sitecustomize` refuses networks."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from tiebench import plan
+from tiebench.errors import DataError
 from tiebench.experiments.sweep_settings import trial
 from tiebench.plan import describe_plan, measure_rate, plan_cells
 from tiebench.settings import FamilySettings, all_groups, families, load_params
@@ -74,10 +75,10 @@ def test_the_estimate_is_operations_over_the_measured_rate(
         total += len(sweep.seeds) * sum(flops)
     folder = tree.root / "logs" / params.name / "pretrain"
     folder.mkdir(parents=True)
-    for name in (*all_groups(params), "bigram"):
+    for name in all_groups(params):
         for i, rate in enumerate([1e9, 2e9, 9e9]):
             (folder / f"{name}-r-s{i}.json").write_text(json.dumps({"flops_per_second": rate}))
-    assert measure_rate(params, "encoders") == 2e9
+    assert measure_rate(params, "encoders") == measure_rate(params, "bigram") == 2e9
     monkeypatch.setattr(plan, "CELL_SECONDS", 0.0)
     monkeypatch.setattr(plan, "TASK_SECONDS", {})
     text = describe_plan(params)
@@ -85,8 +86,15 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     shown = plan._duration(main / 2e9)
     assert f"{cells} of {cells} cells, about {shown} (not run before)" in text
     shown = plan._duration(total / 2e9)
-    assert "2.0 (encoders), 2.0 (decoders)" in text
+    assert ": 2.0 (encoders, decoders, word_decoders, " in text
     assert text.endswith(f"In all: about {shown}.")
+    for path in folder.glob("encoders-*.json"):
+        path.write_text(json.dumps({"flops_per_second": 5e9}))
+    assert (measure_rate(params, "encoders"), measure_rate(params, "decoders")) == (5e9, 2e9)
+    assert ": 5.0 (encoders), 2.0 (decoders, " in describe_plan(params)
+    path.write_text(json.dumps({"flops_per_second": "fast"}))
+    with pytest.raises(DataError, match="encoders-r-s.*found flops_per_second 'fast'; expected a"):
+        measure_rate(params, "decoders")
 
 
 def test_without_earlier_runs_the_rate_is_measured(tree) -> None:

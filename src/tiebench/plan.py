@@ -12,11 +12,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tiebench.digests import digest_text
+from tiebench.errors import DataError
 from tiebench.experiments.sweep_settings import FAMILY, trial
 from tiebench.files import read_json
 from tiebench.paths import IMPORTED, PARAMS, corpus_folder, log_folder
@@ -133,7 +135,10 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
     if any(cell.stage.endswith(IMPORTED) and cell.reasons for cell in cells):
         lines.append("  Imported models take longer the larger they are: more than is said here.")
     if rates:
-        told = ", ".join(f"{rate / 1e9:,.1f} ({family})" for family, rate in rates.items())
+        said: dict[str, list[str]] = {}
+        for family, rate in rates.items():
+            said.setdefault(f"{rate / 1e9:,.1f}", []).append(family)
+        told = ", ".join(f"{rate} ({', '.join(names)})" for rate, names in said.items())
         lines.append(f"  Training is estimated at these GFLOP/s on this machine: {told}.")
     lines.append(f"  In all: about {_duration(total)}." if total else "  In all: nothing to run.")
     return "\n".join(lines)
@@ -142,15 +147,29 @@ def describe_plan(params: Params, root: Path = Path()) -> str:
 def measure_rate(params: Params, family: str) -> float:
     """Floating-point operations per second to expect in the training of a family.
 
-    From the side files of its earlier runs in this report, or else from a short matrix product.
+    From the side files of its earlier runs in this report, else of all runs of the report, else
+    from a short matrix product.
+
+    Raises:
+        DataError: a side file that is damaged.
     """
-    rates = [
-        rate
-        for path in sorted((log_folder(params.name) / "pretrain").glob(f"{family}-*.json"))
-        if (rate := read_json(path, mend=f"delete {path}").get("flops_per_second"))
-    ]
-    if rates:
-        return float(median(rates))
+    held: dict[Path, float] = {}
+    for path in sorted((log_folder(params.name) / "pretrain").glob("*.json")):
+        mend = f"delete {path}"
+        rate = read_json(path, mend=mend).get("flops_per_second")
+        if isinstance(rate, int | float) and rate > 0:
+            held[path] = float(rate)
+        elif rate:
+            raise DataError(
+                path, found=f"flops_per_second {rate!r}", expected="a number", mend=mend
+            )
+    own = [rate for path, rate in held.items() if path.name.startswith(f"{family}-")]
+    rates = own or list(held.values())
+    return median(rates) if rates else _product_rate()
+
+
+@cache
+def _product_rate() -> float:
     import torch
 
     from tiebench.runtime import prepare_runtime

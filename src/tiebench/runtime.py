@@ -3,7 +3,7 @@ rounding.
 
 Read from the environment and never from params.yaml: `TIEBENCH_DEVICE` (`cpu`, `cuda`),
 `TIEBENCH_THREADS` (of each process), `TIEBENCH_PROCESSES` (that train one model together),
-`TIEBENCH_PRODUCTS` (`torch`, or `onednn`: who multiplies by tables of the vocabulary on a CPU) and
+`TIEBENCH_PRODUCTS` (`torch`, or `onednn`: who computes the products of the cross-entropy) and
 `TIEBENCH_CHECKPOINT_SECONDS`.
 """
 
@@ -42,7 +42,6 @@ def prepare_runtime(local: int = 0, beside: int = 1) -> torch.device:
     # As use_deterministic_algorithms(True), which also imports the compiler: 1.4 s a process.
     torch.set_deterministic_debug_mode("error")
     name = os.environ.get("TIEBENCH_DEVICE", "cpu")
-    _check_products(name)
     if name != "cpu" and not (name == "cuda" and torch.cuda.is_available()):
         raise SettingsError(
             "TIEBENCH_DEVICE",
@@ -50,6 +49,7 @@ def prepare_runtime(local: int = 0, beside: int = 1) -> torch.device:
             expected="cpu, or cuda on a machine that has it",
             mend="unset it to compute on the CPU",
         )
+    _check_products(name)
     if name == "cpu" or beside == 1:
         return torch.device(name)
     if beside > torch.cuda.device_count():
@@ -73,19 +73,21 @@ def wanted_processes() -> int | None:
 
 
 def onednn_products() -> bool:
-    """Whether oneDNN multiplies by tables of the vocabulary, not torch's own library."""
+    """Whether oneDNN computes the products of the cross-entropy, not torch's own library."""
     return os.environ.get("TIEBENCH_PRODUCTS") == "onednn"
 
 
 def _check_products(device: str) -> None:
     name = "TIEBENCH_PRODUCTS"
-    given = os.environ.get(name, "torch")
-    can = device == "cpu" and torch.backends.mkldnn.is_available()
-    if given not in ("torch", "onednn") or (given == "onednn" and not can):
-        reason = "" if device == "cpu" else f" with TIEBENCH_DEVICE={device}"
+    given, why = os.environ.get(name, "torch"), ""
+    if given == "onednn" and device != "cpu":
+        why = f" with TIEBENCH_DEVICE={device}"
+    elif given == "onednn" and not torch.backends.mkldnn.is_available():
+        why = ", and torch was built without it"
+    if given not in ("torch", "onednn") or why:
         raise SettingsError(
             name,
-            found=repr(given) + reason,
+            found=repr(given) + why,
             expected="torch, or onednn on the CPU where torch was built with it",
             mend="unset it for torch",
         )

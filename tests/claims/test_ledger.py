@@ -133,6 +133,7 @@ def test_a_column_that_lacks_is_an_error_of_this_report_alone(tmp_path) -> None:
         ({"decided_by": [{"kind": "compare", "table": "t", "first": {"column": "a"}, "second": 3.0, "direction": "equal"}]}, r"a second in printed digits"),
         ({"decided_by": [{**INTERVAL, "published_when": [{"cells": {}}]}]}, r"published_when\.0\.cells"),
         ({"decided_by": [{**INTERVAL, "table": "claims"}]}, r"tables other than claims"),
+        ({"kind": "arithmetic", "decided_by": [{**INTERVAL, "counted": True}]}, r"counted only in what is"),
     ],
 )  # fmt: skip
 def test_errors_name_file_claim_and_key(tmp_path, change, message) -> None:

@@ -107,7 +107,7 @@ def test_another_variant_is_refused(folder, part, text, expected):
         ({"seed": 1}, "no seed with published parts"),
         ({"languages": ["en", "de"]}, "one language with published parts"),
         ({"languages": ["en", "de"], "kept": KEPT}, "kept only with words or types of one"),
-        ({"kept": {**KEPT, "test": 6}}, "kept.test of at most 5, which the part has"),
+        ({"kept": {**KEPT, "test": 6}}, "kept.test of at most 5, not 6: all of the part"),
         (
             {"source": {"kind": "local", "folder": "t", "format": "text", "files": {"en": "t"}}},
             r"\{split\} in the source with published parts, and none without",

@@ -43,3 +43,13 @@ def test_large_logits_stay_finite():
     states, table = torch.tensor([[1e4]]), torch.tensor([[1.0], [-1.0]])
     each, _ = cross_entropy_outcomes(states, table, None, torch.tensor([1]))
     torch.testing.assert_close(each, torch.tensor([2e4]))
+
+
+def test_onednn_takes_what_torch_takes(monkeypatch):
+    """A bias that does not lie in one piece, and types that are torch's."""
+    monkeypatch.setenv("TIEBENCH_PRODUCTS", "onednn")
+    torch.manual_seed(0)
+    x, table, bias = torch.randn(4, 3), torch.randn(6, 3), torch.randn(6, 2)[:, 0]
+    torch.testing.assert_close(made.linear(x, table, bias), F.linear(x, table, bias))
+    expected = F.linear(x.double(), table.double(), bias.double())
+    assert torch.equal(made.linear(x.double(), table.double(), bias.double()), expected)

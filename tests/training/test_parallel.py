@@ -213,17 +213,24 @@ def test_a_number_that_is_none(monkeypatch, name, read_it, given):
 
 
 @pytest.mark.parametrize(
-    ("given", "device", "built"),
-    [("mkl", "cpu", True), ("", "cpu", True), ("onednn", "cuda", True), ("onednn", "cpu", False)],
-)
-def test_products_that_nobody_computes(monkeypatch, given, device, built):
+    ("given", "device", "built", "found"),
+    [
+        ("mkl", "cuda", True, "'mkl'"), ("", "cpu", True, "''"),
+        ("onednn", "cuda", True, "'onednn' with TIEBENCH_DEVICE=cuda"),
+        ("onednn", "cpu", False, "'onednn', and torch was built without it"),
+    ],
+)  # fmt: skip
+def test_products_that_nobody_computes(monkeypatch, given, device, built, found):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: built)
     monkeypatch.setenv("TIEBENCH_DEVICE", device)
     monkeypatch.setenv("TIEBENCH_PRODUCTS", given)
     with pytest.raises(
-        SettingsError, match=f"TIEBENCH_PRODUCTS: found '{given}'.* torch, or onednn"
+        SettingsError, match=f"TIEBENCH_PRODUCTS: found {found}; expected torch, or"
     ):
+        prepare_runtime()
+    monkeypatch.setenv("TIEBENCH_DEVICE", "tpu")
+    with pytest.raises(SettingsError, match="TIEBENCH_DEVICE: found 'tpu'"):
         prepare_runtime()
 
 

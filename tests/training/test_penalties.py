@@ -63,10 +63,12 @@ def test_the_size_of_trained_maps_alone():
     assert first.bias.grad is None and last.weight.grad is None
 
 
+@pytest.mark.parametrize("products", ["torch", "onednn"])
 @pytest.mark.parametrize("elements", [1, 300, 10**6])
 @pytest.mark.parametrize("biased", [False, True])
-def test_the_augmented_loss(monkeypatch, elements, biased):
+def test_the_augmented_loss(monkeypatch, elements, biased, products):
     monkeypatch.setattr(loss, "CHUNK_ELEMENTS", elements)
+    monkeypatch.setenv("TIEBENCH_PRODUCTS", products)
     torch.manual_seed(0)
     states = torch.randn(11, 5, requires_grad=True)
     table = torch.randn(20, 5, requires_grad=True)

@@ -198,6 +198,8 @@ class Claim(Settings):
     def _check(self) -> Self:
         if LEDGER in self.tables():
             raise ValueError(f"tables other than {LEDGER}, which holds the verdicts")
+        if self.kind == "arithmetic" and any(x.counted for x in self.decided_by):
+            raise ValueError("counted only in what is measured: printed figures have no seeds")
         return self
 
 

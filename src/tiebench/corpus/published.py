@@ -55,7 +55,7 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
         _check(f"{where}: tokens", len(words[name]), part.tokens)
         sources[name] = identity(source, [language])
     if settings.kept is not None:
-        words = {name: _start(words[name], name, settings) for name in PARTS}
+        words = {name: words[name][: getattr(settings.kept, name)] for name in PARTS}
     counts = Counter(words["train"])
     _check(f"{subject(settings.source)}: types of {PARTS[0]}", len(counts), vocabulary)
     numbered = {word: i for i, word in enumerate(sorted(counts, key=lambda x: (-counts[x], x)))}
@@ -85,18 +85,6 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
             }
         }
     write_json(folder / "meta.json", meta)
-
-
-def _start(words: list[str], name: str, settings: CorpusSettings) -> list[str]:
-    kept: int = getattr(settings.kept, name)
-    if len(words) < kept:
-        raise DataError(
-            f"{subject(settings.source)}: {name}",
-            found=f"{len(words):,} tokens",
-            expected=f"{kept:,} or more (kept.{name})",
-            mend=f"lower kept.{name}",
-        )
-    return words[:kept]
 
 
 def _check(what: str, found: int, expected: int) -> None:

@@ -142,7 +142,8 @@ class CorpusSettings(Settings):
             for name, kept in self.kept.model_dump().items():
                 tokens = getattr(self.published, name).tokens
                 if kept > tokens:
-                    raise ValueError(f"kept.{name} of at most {tokens:,}, which the part has")
+                    most = f"kept.{name} of at most {tokens:,}, not {kept:,}"
+                    raise ValueError(f"{most}: all of the part")
         return self
 
     @property

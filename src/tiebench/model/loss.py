@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tiebench.model.products import add_product, linear, times
+from tiebench.model.products import add_product, linear, write_product
 
 CHUNK_ELEMENTS = 1 << 24
 """Logits held at a time: 64 MiB in float32."""
@@ -44,7 +44,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             losses[span] = (total.log() + top - at_target).squeeze(1)
             if grad_states is not None and grad_table is not None:
                 probabilities.div_(total).scatter_add_(1, y, torch.full_like(at_target, -1.0))
-                grad_states[span] = times(probabilities, table)
+                write_product(grad_states[span], probabilities, table)
                 add_product(grad_table, probabilities.T, x, first=span.start == 0)
                 if grad_bias is not None:
                     grad_bias.add_(probabilities.sum(dim=0))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tiebench.model.lm import LanguageModel
 from tiebench.model.loss import chunk_rows
-from tiebench.model.products import add_product, linear, times
+from tiebench.model.products import add_product, linear, write_product
 from tiebench.training.settings import AddedSettings
 
 
@@ -94,7 +94,7 @@ class _Augmented(torch.autograd.Function):
             share = wanted.exp()
             total += torch.dot(share.flatten(), (wanted - predicted).flatten())
             gradient = predicted.exp_().sub_(share).div_(temperature)
-            grad_states[span] = times(gradient, table)
+            write_product(grad_states[span], gradient, table)
             add_product(grad_table, gradient.T, x, first=False)
             if grad_bias is not None:
                 grad_bias += gradient.sum(dim=0)

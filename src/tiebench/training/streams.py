@@ -45,8 +45,9 @@ class Chunks:
                 found=f"{len(used)} tokens",
                 expected=f"at least {batch * (training.sequence_length + 1)}, "
                 "sequence_length + 1 in each of batch_size parts",
-                mend="shorten recurrent.training.sequence_length, lower batch_size, raise "
-                "data_share, or take a larger corpus",
+                mend="shorten recurrent.training.sequence_length, lower "
+                "recurrent.training.batch_size, raise recurrent.training.data_share, or take a "
+                "larger corpus",
             )
         parts = used[: batch * length].astype(np.int64).reshape(batch, length).T
         return cls(torch.from_numpy(np.ascontiguousarray(parts)), training.sequence_length)
