@@ -32,7 +32,7 @@ TABLES = (
     "alignment_by_step", "alignment_by_step_summary", "alignment_by_step_differences",
     "table_geometry", "table_geometry_summary", "logit_lens", "logit_lens_summary",
     "similarity_sets", "word_similarity", "word_similarity_summary",
-    "word_similarity_differences",
+    "word_similarity_differences", "printed_figures",
     "views", "imported", "gradients", "gradients_summary", "gradients_conflicts",
     "initial_loss", "initial_loss_curves", "initial_loss_moments",
     "bigram", "bigram_summary", "bigram_curves", "bigram_pairs",
