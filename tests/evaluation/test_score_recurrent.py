@@ -134,6 +134,11 @@ def test_pairs_of_the_augmented_loss_and_of_the_bias():
     told = {(x["first"], x["second"]): x["differs"] for x in where(held, split="valid")}
     assert told["wt", "baseline"] == "tying"
     assert {told[x] for x in told if "baseline_four_epochs" in x} == {""}  # other learning rates
+    heavier = {x: told[x] for x in told if "wt_pr_five_penalties" in x and told[x]}
+    assert heavier == {  # another penalty than that of the other projections
+        ("wt_pr_five_penalties", "baseline"): "tying and projection",
+        ("wt_pr_five_penalties", "wt"): "projection",
+    }
 
 
 def test_curves_that_still_fall_decide_nothing():

@@ -278,9 +278,10 @@ def _oriented(about: Mapping[str, Row], baseline: str, one: str, other: str) -> 
 
 def _differs(first: Row, second: Row) -> str:
     """What the first has and the second has not; empty where the second has something too, where
-    they differ in numbers alone, and where their learning rates or clips differ."""
+    they differ in numbers alone, and where their learning rates, clips or penalties differ."""
     said = []
-    if any(first[x] != second[x] for x in RATES):
+    penalties = {x["projection_penalty"] for x in (first, second) if x["projection"] != NONE}
+    if len(penalties) > 1 or any(first[x] != second[x] for x in RATES):
         return ""
     for feature in FEATURES:
         mine, other = first[feature], second[feature]
