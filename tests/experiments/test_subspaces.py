@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.reporting.recurrent_artefacts import make_params as composed
-from tests.training.test_recurrent import corpus, make_params  # noqa: F401
+from tests.training.test_recurrent import corpus, make_params, training  # noqa: F401
 from tiebench.analysis.tables import shown, write_table
 from tiebench.checks import check
 from tiebench.errors import DataError, SettingsError
@@ -27,6 +27,7 @@ from tiebench.reporting.svg import styled, svg_of
 from tiebench.schema import validate
 from tiebench.settings import Params
 from tiebench.training.pretrain import pretrain
+from tiebench.training.streams import Chunks
 from tiebench.training.subspace_runs import Mixture, subspace_runs
 
 COUPLING = {
@@ -101,20 +102,22 @@ def test_what_is_left_of_the_losses():
     body = BodySettings(option="t", kind="lstm", causal=True, width=6, layers=1)
     model = LanguageModel(CouplingSettings(**COUPLING), body, 20).initialize(0)
     text = rng.integers(20, size=60).astype(np.uint16)
-    plain, soft = losses(model, text, 2.0)
-    ids = torch.from_numpy(text.astype(np.int64))
-    logits = model(ids[None, :-1])[0]
-    assert plain == pytest.approx(float(F.cross_entropy(logits, ids[1:])), rel=1e-5)
+    chunks = Chunks.of(text, training(batch_size=2, sequence_length=7))
+    plain, soft = losses(model, chunks, 2.0)
+    # two parts of 30 words, each from a state of zeros, of which four chunks of 7 are predicted
+    parts = torch.from_numpy(text.astype(np.int64)).view(2, 30)
+    logits, targets = model(parts[:, :28]).flatten(0, 1), parts[:, 1:29].flatten()
+    assert plain == pytest.approx(float(F.cross_entropy(logits, targets)), rel=1e-5)
     similar = model.coupling.input_matrix()
     assert torch.allclose(similar.norm(dim=1), torch.ones(20))
-    wanted = F.softmax(similar[ids[1:]] @ similar.T / 2, dim=1)
+    wanted = F.softmax(similar[targets] @ similar.T / 2, dim=1)
     peer = F.kl_div(F.log_softmax(logits / 2, dim=1), wanted, reduction="batchmean")
     assert soft == pytest.approx(float(peer), rel=1e-4)
-    weights = torch.bincount(ids[1:], minlength=20) / 59
+    weights = torch.bincount(targets, minlength=20) / len(targets)
     found = least_constant(similar.double(), weights.double(), 2.0)
     mean = wanted.mean(dim=0, keepdim=True).log().expand_as(wanted)
     assert found == pytest.approx(float(F.kl_div(mean, wanted, reduction="batchmean")), rel=1e-4)
-    assert losses(model, text, None)[1] == 0
+    assert losses(model, chunks, None)[1] == 0
 
 
 def read() -> list[dict[str, str]]:

@@ -13,29 +13,27 @@ from tiebench.analysis.alignment import residual, spectrum
 from tiebench.experiments.saved_tables import INPUT, OUTPUT, Saved
 from tiebench.model.lm import LanguageModel
 from tiebench.training.penalties import summed_augmented_loss
-from tiebench.training.streams import EVALUATED_STEPS
+from tiebench.training.streams import Chunks
 from tiebench.training.subspace_runs import Mixture
 
 Measured = Iterator[tuple[str, float]]
 
 
-def subspace_rows(
-    saved: Saved, run: str, seed: int, mixture: Mixture, train: np.ndarray
-) -> Measured:
+def subspace_rows(saved: Saved, run: str, seed: int, mixture: Mixture, chunks: Chunks) -> Measured:
     """Metrics of one model and their values.
 
     `residual`: |W - P W| / |W| of the output table W `[n, d]` and the projection P onto the columns
     of the input table; `initial_residual`: before training; `chance`: of independent random tables.
-    `cross_entropy`: nats per word of the training text, read as one stream. With an augmented loss:
-    `augmented_loss`, per word, times temperature^2 times vocabulary; and `augmented_constant`, the
-    least that it is where every word is predicted alike.
+    `cross_entropy`: nats per word of the training text, read in parts side by side as in training.
+    With an augmented loss: `augmented_loss`, per word, times temperature^2 times vocabulary; and
+    `augmented_constant`, the least that it is where every word is predicted alike.
 
     Args:
         saved: models of the family.
         mixture: what the run minimizes.
-        train: ids of the training text that was used.
+        chunks: of the run's training.
     """
-    counts = np.bincount(train, minlength=saved.vocabulary)
+    counts = np.bincount(chunks.parts.flatten(), minlength=saved.vocabulary)
     tokens = np.flatnonzero(counts)
     for initial, name in ((False, "residual"), (True, "initial_residual")):
         first, second = (
@@ -44,7 +42,7 @@ def subspace_rows(
         yield name, outside(first, second)
     yield "chance", math.sqrt(max(0.0, 1 - first.shape[1] / len(tokens)))
     model = saved.model(run, seed)
-    plain, soft = losses(model, train, mixture.temperature)
+    plain, soft = losses(model, chunks, mixture.temperature)
     yield "cross_entropy", plain
     if mixture.temperature is not None:
         factor = mixture.temperature**2 * saved.vocabulary
@@ -62,22 +60,20 @@ def outside(first: np.ndarray, second: np.ndarray) -> float:
 
 
 @torch.no_grad()
-def losses(
-    model: LanguageModel, train: np.ndarray, temperature: float | None
-) -> tuple[float, float]:
-    """Cross-entropy and augmented loss in nats per word of a text that is read as one stream."""
-    words = torch.from_numpy(train.astype(np.int64))
+def losses(model: LanguageModel, chunks: Chunks, temperature: float | None) -> tuple[float, float]:
+    """Cross-entropy and augmented loss in nats per word of a text in parts side by side."""
     table, bias = model.coupling.output_matrix(), model.coupling.bias
     similar = model.coupling.input_matrix()
-    plain, soft, state = 0.0, 0.0, None
-    for start in range(0, len(words) - 1, EVALUATED_STEPS):
-        held = words[start : start + EVALUATED_STEPS + 1]
-        states, state = model.advance(held[:-1, None], state)
-        plain += float(model.loss_beside(states, held[1:]))
+    plain, soft, count, state = 0.0, 0.0, 0, None
+    for index in range(len(chunks)):
+        ids, targets = chunks[index]
+        states, state = model.advance(ids, state)
+        plain += float(model.loss_beside(states, targets))
         if temperature is not None:
-            given = (states, table, bias, similar, held[1:], temperature)
+            given = (states, table, bias, similar, targets, temperature)
             soft += float(summed_augmented_loss(*given))
-    return plain / (len(words) - 1), soft / (len(words) - 1)
+        count += len(targets)
+    return plain / count, soft / count
 
 
 def least_constant(similar: Tensor, weights: Tensor, temperature: float) -> float:

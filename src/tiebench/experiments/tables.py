@@ -53,6 +53,7 @@ from tiebench.settings import (
     RecurrentFamilySettings,
     all_groups,
 )
+from tiebench.training.streams import Chunks
 from tiebench.training.subspace_runs import Mixture, subspace_runs
 
 Row = dict[str, Any]
@@ -129,11 +130,11 @@ class Comparison:
         if isinstance(self.group, FamilySettings):
             self.batches = windows(valid, self.group.training, vocabulary, self.settings.windows)
         self.held: dict[tuple[str, int, str, bool], Table] = {}
-        self.mixtures: dict[str, Mixture] = {}
+        self.mixtures: dict[str, tuple[Mixture, Chunks]] = {}
         if isinstance(self.group, RecurrentFamilySettings):
-            self.mixtures = subspace_runs(self.group)
             (text,) = train.values()
-            self.train = np.asarray(text[: round(self.group.training.data_share * len(text))])
+            for name, mixture in subspace_runs(self.group).items():
+                self.mixtures[name] = mixture, Chunks.of(text, self.group.training_of(name))
 
     def rows(self) -> Iterator[tuple[str, Row]]:
         """Rows of the tables, by the names of `run`, without the family."""
@@ -144,10 +145,9 @@ class Comparison:
                 for seed in self.group.seeds:
                     yield from self._of_model(name, seed)
                 bar.update()
-            for name, mixture in self.mixtures.items():
+            for name, of in self.mixtures.items():
                 for seed in self.group.seeds:
-                    of = subspace_rows(self.saved, name, seed, mixture, self.train)
-                    for metric, value in of:
+                    for metric, value in subspace_rows(self.saved, name, seed, *of):
                         at = {"run": name, "seed": seed, "metric": metric, "value": value}
                         yield "subspaces", at
                 bar.update()

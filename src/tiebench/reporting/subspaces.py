@@ -137,9 +137,9 @@ def summary(results: Results) -> Table:
               "cross-entropy", "augmented loss", "of one prediction for all"]  # fmt: skip
     caption = (
         f"Relative residual with its {PERCENT} t interval over seeds, and what is left of the "
-        "losses after training, in nats per word of the training text; the augmented loss times "
-        "temperature² times vocabulary, as it is minimized, beside the least that it is where "
-        "every word is predicted alike."
+        "losses after training, in nats per word of the training text, read in parts side by side "
+        "as in training; the augmented loss times temperature² times vocabulary, as it is "
+        "minimized, beside the least that it is where every word is predicted alike."
     )
     return Table("subspaces", caption, header, rows)
 
