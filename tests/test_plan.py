@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.reporting.recurrent_artefacts import make_params
 from tiebench import plan
 from tiebench.errors import DataError
 from tiebench.experiments.sweep_settings import trial
@@ -95,6 +96,15 @@ def test_the_estimate_is_operations_over_the_measured_rate(
     path.write_text(json.dumps({"flops_per_second": "fast"}))
     with pytest.raises(DataError, match="encoders-r-s.*found flops_per_second 'fast'; expected a"):
         measure_rate(params, "decoders")
+
+
+@pytest.mark.parametrize(
+    ("study", "tokens"), [("inan_small", 929589), ("inan_subspace_ptb", 20000), ("inan", 0)]
+)
+def test_a_recurrent_run_reads_what_is_kept_of_its_text(tmp_path, monkeypatch, study, tokens):
+    monkeypatch.chdir(tmp_path)
+    params = make_params(study)
+    assert plan._training_tokens(params, params.recurrent.corpus) == tokens
 
 
 def test_without_earlier_runs_the_rate_is_measured(tree) -> None:

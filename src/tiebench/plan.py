@@ -287,14 +287,16 @@ def _operations(params: Params, cell: Cell) -> float:
 
 
 def _training_tokens(params: Params, corpus: str) -> int:
-    """How long a text of one language is; before it is prepared, as published or 0."""
-    published, path = params.corpora[corpus].published, corpus_folder(corpus) / "meta.json"
-    if published is not None:
-        return published.train.tokens
+    """How long a text of one language is; before it is prepared, as kept, as published or 0."""
+    held, path = params.corpora[corpus], corpus_folder(corpus) / "meta.json"
+    if held.kept is not None:
+        return held.kept.train
+    if held.published is not None:
+        return held.published.train.tokens
     if not path.is_file():
         return 0
     counts = read_json(path, mend=f"delete {path.parent} and run `dvc repro`")["train"]
-    return sum(int(held["tokens"]) for held in counts.values())
+    return sum(int(part["tokens"]) for part in counts.values())
 
 
 def _sweep_operations(params: Params, name: str) -> float:
