@@ -99,7 +99,13 @@ def test_the_estimate_is_operations_over_the_measured_rate(
 
 
 @pytest.mark.parametrize(
-    ("study", "tokens"), [("inan_small", 929589), ("inan_subspace_ptb", 20000), ("inan", 0)]
+    ("study", "tokens"),
+    [
+        ("inan_small", 929589),  # as published
+        ("inan_subspace_ptb", 20000),  # kept of it
+        ("inan_subspace", 20000),
+        ("inan", 0),  # not known before it is prepared
+    ],
 )
 def test_a_recurrent_run_reads_what_is_kept_of_its_text(tmp_path, monkeypatch, study, tokens):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.reporting.recurrent_artefacts import make_params as composed
-from tests.training.test_recurrent import corpus, make_params, training  # noqa: F401
+from tests.training.test_recurrent import corpus, make_params, streams, training  # noqa: F401
 from tiebench.analysis.tables import shown, write_table
 from tiebench.checks import check
 from tiebench.errors import DataError, SettingsError
@@ -149,6 +149,11 @@ def test_trained_models_are_measured_and_scored(corpus):  # noqa: F811
     assert (trend["from_share"], trend["to_share"]) == (0.0, 1.0)
     assert trend["spearman"] == pytest.approx(-1)
     assert trend["difference"] == pytest.approx(mixed["mean"] - plain["mean"])
+    # four parts of 105 words, of which 20 chunks of 5 are predicted
+    text = torch.from_numpy(streams()["train"].astype(np.int64)).view(4, 105)
+    weights = torch.bincount(text[:, 1:101].flatten(), minlength=20).double() / 400
+    constant = least_constant(coupling.input_matrix().detach().double(), weights, 10.0)
+    assert held["all", "1", "augmented_constant"] == pytest.approx(100 * 20 * constant)
     rows = read()[:-1]
     write_table(FOLDER / "subspaces.csv", SUBSPACES, rows)
     with pytest.raises(DataError, match="no row of augmented_constant of all, seed 1"):

@@ -24,17 +24,17 @@ def subspace_rows(saved: Saved, run: str, seed: int, mixture: Mixture, chunks: C
 
     `residual`: |W - P W| / |W| of the output table W `[n, d]` and the projection P onto the columns
     of the input table; `initial_residual`: before training; `chance`: of independent random tables.
-    `cross_entropy`: nats per word of the training text, read in parts side by side as in training.
-    With an augmented loss: `augmented_loss`, per word, times temperature^2 times vocabulary; and
-    `augmented_constant`, the least that it is where every word is predicted alike.
+    `cross_entropy`: nats per predicted word of the training text, read in parts side by side as in
+    training, each from a state of zeros. With an augmented loss: `augmented_loss`, per word, times
+    temperature^2 times vocabulary; and `augmented_constant`, the least that it is where every word
+    is predicted alike.
 
     Args:
         saved: models of the family.
         mixture: what the run minimizes.
         chunks: of the run's training.
     """
-    counts = np.bincount(chunks.parts.flatten(), minlength=saved.vocabulary)
-    tokens = np.flatnonzero(counts)
+    tokens = np.unique(chunks.parts)
     for initial, name in ((False, "residual"), (True, "initial_residual")):
         first, second = (
             saved.matrix(run, seed, side, tokens, initial=initial) for side in (INPUT, OUTPUT)
@@ -49,7 +49,8 @@ def subspace_rows(saved: Saved, run: str, seed: int, mixture: Mixture, chunks: C
         yield "augmented_loss", factor * soft
         with torch.no_grad():
             similar = model.coupling.input_matrix().double()
-        weights = torch.from_numpy(counts / counts.sum())
+        targets = torch.cat([chunks[i][1] for i in range(len(chunks))])
+        weights = torch.bincount(targets, minlength=saved.vocabulary).double() / len(targets)
         yield "augmented_constant", factor * least_constant(similar, weights, mixture.temperature)
 
 

@@ -192,4 +192,7 @@ def notes() -> list[str]:
         "among those of L at high temperatures, whatever loss is left; what W starts as outside "
         "them fades at the pace at which states vary. Where it has some of the weight, the "
         "cross-entropy moves W out of them as long as it is above zero.",
+        "Losses are those of the final weights, from a state of zeros at the start of each part. "
+        "Where the first words of a part drive the cell state away, the loss of that part stays "
+        "high, and the mean lies above the training loss of the last epoch.",
     ]
