@@ -244,6 +244,15 @@ def test_the_guard_stops_when_a_recorded_choice_is_edited_alone(tree) -> None:
         guard()
 
 
+def test_the_guard_stops_on_a_report_that_is_not_there(tree) -> None:
+    tree.tiebench("params", "size=micro", "claims.reports=[small,nothere]")
+    with pytest.raises(SettingsError) as caught:
+        guard()
+    said = str(caught.value)
+    assert said.startswith("claims.reports: found nothere, and no folder reports/nothere/tables")
+    assert "leave nothere out" in said
+
+
 def test_the_guard_stops_on_a_missing_folder(tree) -> None:
     tree.tiebench("params", "+corpus@corpora.help=libreoffice")
     with pytest.raises(SettingsError, match="ln -s"):

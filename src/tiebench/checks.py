@@ -11,7 +11,7 @@ from tiebench.experiments.word_forms_checks import check_word_forms
 from tiebench.labels.settings import TreebankSettings
 from tiebench.model.joint import check_joint
 from tiebench.model.settings import MATCH_TOLERANCE, BodySettings
-from tiebench.paths import EVALUATED, EXTERNAL, IMPORTED
+from tiebench.paths import EVALUATED, EXTERNAL, IMPORTED, report_folder
 from tiebench.settings import (
     FamilySettings,
     GroupSettings,
@@ -61,7 +61,7 @@ def check(params: Params) -> Params:
 
 
 def check_folders(params: Params, root: Path = Path()) -> None:
-    """Check that the folders of local sources and imported models are there.
+    """Check that the folders of local sources, imported models and reports of claims are there.
 
     Apart from `check`, since a report is rebuilt from its tables on machines without them.
 
@@ -90,6 +90,16 @@ def check_folders(params: Params, root: Path = Path()) -> None:
                 expected=f"the folder that holds the {what}, or a link to it",
                 mend=f"mkdir -p {EXTERNAL} && ln -s /path/to/{folder} {EXTERNAL / folder}, or "
                 f"{otherwise}",
+            )
+    for report in params.claims.reports:
+        tables = report_folder(report) / "tables"
+        if not (root / tables).is_dir():
+            raise SettingsError(
+                "claims.reports",
+                found=f"{report}, and no folder {tables}",
+                expected="reports that are there: claims are decided from their tables",
+                mend=f"restore it with git, make that report first, or leave {report} out: "
+                "tiebench params 'claims.reports=[...]'",
             )
 
 
