@@ -12,7 +12,7 @@ from torch import Tensor
 from tiebench.analysis.alignment import residual, spectrum
 from tiebench.experiments.saved_tables import INPUT, OUTPUT, Saved
 from tiebench.model.lm import LanguageModel
-from tiebench.training.penalties import summed_augmented_loss
+from tiebench.training.augmented import augmented_losses
 from tiebench.training.streams import Chunks
 from tiebench.training.subspace_runs import Mixture
 
@@ -69,10 +69,12 @@ def losses(model: LanguageModel, chunks: Chunks, temperature: float | None) -> t
     for index in range(len(chunks)):
         ids, targets = chunks[index]
         states, state = model.advance(ids, state)
-        plain += float(model.loss_beside(states, targets))
-        if temperature is not None:
+        if temperature is None:
+            plain += float(model.loss_beside(states, targets))
+        else:
             given = (states, table, bias, similar, targets, temperature)
-            soft += float(summed_augmented_loss(*given))
+            _, apart, divergence = augmented_losses(*given)
+            plain, soft = plain + float(apart), soft + float(divergence)
         count += len(targets)
     return plain / count, soft / count
 
@@ -93,4 +95,4 @@ def least_constant(similar: Tensor, weights: Tensor, temperature: float) -> floa
         shares = logs.exp()
         total += weights[part] @ (shares * logs).sum(dim=1)
         mean += weights[part] @ shares
-    return float(total - (mean * mean.log()).sum())
+    return float(total + torch.special.entr(mean).sum())  # also where a share is 0

@@ -19,9 +19,9 @@ from tiebench.runtime import checkpoint_seconds
 from tiebench.training.batches import Batch, Schedule, validation_batches
 from tiebench.training.checkpoint import load_checkpoint, read_step, save_checkpoint
 from tiebench.training.instruments import Instruments
+from tiebench.training.objective import objective
 from tiebench.training.optimizer import learning_rate, make_optimizer, untie
 from tiebench.training.parallel import ALONE, Team
-from tiebench.training.penalties import minimized, penalty
 from tiebench.training.settings import TrainingSettings
 from tiebench.training.validation import outcomes
 
@@ -184,10 +184,9 @@ class Loop:
         if len(targets):  # a share can be special tokens only
             count = len(batch.targets)
             states = self.model.predicting_states(ids, where)
-            loss = self.model.loss_of(states, targets) / count
             share = len(targets) / count
-            added = penalty(self.model, training, states, targets, count, share)
-            minimized(loss, added, training).backward()
+            loss, minimized = objective(self.model, training, states, targets, count, share)
+            minimized.backward()
         loss = self.team.sum_gradients(self.model, loss)
         limit = math.inf if training.clip is None else training.clip
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))

@@ -19,7 +19,7 @@ from tiebench.progress import progress
 from tiebench.runtime import checkpoint_seconds
 from tiebench.training.checkpoint import load_checkpoint, read_carried, save_checkpoint
 from tiebench.training.loop import broken, check_weights, largest_gradient
-from tiebench.training.penalties import minimized, penalty
+from tiebench.training.objective import objective
 from tiebench.training.recurrent_settings import LARGEST_LOSS, RecurrentTrainingSettings
 from tiebench.training.streams import Chunks, stream_outcomes
 from tiebench.training.table_snapshots import TableSnapshots
@@ -133,11 +133,9 @@ class RecurrentLoop:
             self.state, self.record["sum"] = None, 0.0
         self.optimizer.zero_grad()
         states, left = self.model.advance(ids, self.state, self._dropout(step))
-        counts = training.cross_entropy_share > 0
-        summed = self.model.loss_of if counts else self.model.loss_beside
-        loss = summed(states, targets) / training.batch_size
-        added = penalty(self.model, training, states, targets, training.batch_size, 1.0)
-        minimized(loss, added, training).backward()
+        count = training.batch_size
+        loss, minimized = objective(self.model, training, states, targets, count, 1.0)
+        minimized.backward()
         norm, value = self._norm(), float(loss.detach())
         if not (math.isfinite(norm) and value <= LARGEST_LOSS * training.sequence_length):
             raise broken(

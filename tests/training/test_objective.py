@@ -1,4 +1,4 @@
-"""What is added to the loss equals its formula, in value and in gradient, whatever the chunk."""
+"""What is minimized equals its formula, in value and in gradient, whatever the chunk."""
 
 import pytest
 import torch
@@ -9,7 +9,9 @@ from tiebench.model import loss
 from tiebench.model.lm import LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.schema import validate
-from tiebench.training.penalties import minimized, penalty, summed_augmented_loss
+from tiebench.training import augmented
+from tiebench.training.augmented import augmented_losses
+from tiebench.training.objective import objective, penalty
 from tiebench.training.settings import AugmentedSettings, TrainingSettings
 
 BODY = BodySettings(option="t", kind="identity", width=6)
@@ -20,8 +22,8 @@ TRAINING = dict(
 LINEAR = {"kind": "linear", "initialization": "orthogonal"}
 
 
-def added(coupling, share=1.0, **training):
-    """A model, its states and targets, and what is added for a share of the predictions."""
+def made(coupling, **training):
+    """A model, settings, states and targets."""
     model = LanguageModel(CouplingSettings(option="t", **coupling), BODY, 20).initialize(0)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -29,21 +31,26 @@ def added(coupling, share=1.0, **training):
             parameter.add_(0.1 * torch.randn_like(parameter))
     states, targets = torch.randn(7, 6, requires_grad=True), torch.randint(20, (7,))
     settings = TrainingSettings(**TRAINING, **training)
-    return (
-        model,
-        states,
-        targets,
-        penalty(model, settings, states, targets, round(7 / share), share),
-    )
+    return model, settings, states, targets
+
+
+def added(coupling, share=1.0, **training):
+    """A model, and what is added to its loss for a share of the predictions."""
+    model, settings, states, targets = made(coupling, **training)
+    found = penalty(model.coupling, settings, share)
+    loss, minimized = objective(model, settings, states, targets, round(7 / share), share)
+    torch.testing.assert_close(loss, model.loss_of(states, targets) / round(7 / share))
+    torch.testing.assert_close(minimized, loss if found is None else loss + found)
+    return model, found
 
 
 def test_nothing_is_added_by_default():
-    assert added({"tied": True})[3] is None
+    assert added({"tied": True})[1] is None
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_the_distance_of_two_tables(share):
-    model, _, _, found = added({"tied": False}, share, tie_penalty=0.3)
+    model, found = added({"tied": False}, share, tie_penalty=0.3)
     first, second = model.coupling.input_table, model.coupling.output_table
     expected = share * 0.3 * torch.linalg.matrix_norm(first - second) ** 2
     torch.testing.assert_close(found, expected)
@@ -55,7 +62,7 @@ def test_the_distance_of_two_tables(share):
 def test_the_size_of_trained_maps_alone():
     frozen = {**LINEAR, "bias": False, "trained": False}
     coupling = {"tied": True, "transform": [LINEAR, {"kind": "gelu"}, frozen]}
-    model, _, _, found = added(coupling, projection_penalty=0.5)
+    model, found = added(coupling, projection_penalty=0.5)
     first, _, last = model.coupling.transform
     torch.testing.assert_close(found, 0.5 * torch.linalg.matrix_norm(first.weight) ** 2)
     found.backward()
@@ -64,39 +71,52 @@ def test_the_size_of_trained_maps_alone():
 
 
 @pytest.mark.parametrize("products", ["torch", "onednn"])
-@pytest.mark.parametrize("elements", [1, 300, 10**6])
+@pytest.mark.parametrize(("chunk", "part"), [(1, 1), (300, 10**6), (10**6, 60), (10**6, 10**6)])
 @pytest.mark.parametrize("biased", [False, True])
-def test_the_augmented_loss(monkeypatch, elements, biased, products):
-    monkeypatch.setattr(loss, "CHUNK_ELEMENTS", elements)
+@pytest.mark.parametrize("plain", [0.0, 0.7])
+def test_the_augmented_loss(monkeypatch, chunk, part, biased, products, plain):
+    monkeypatch.setattr(loss, "CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(augmented, "PART_ELEMENTS", part)
     monkeypatch.setenv("TIEBENCH_PRODUCTS", products)
     torch.manual_seed(0)
     states = torch.randn(11, 5, requires_grad=True)
     table = torch.randn(20, 5, requires_grad=True)
     similar = torch.randn(20, 3)
     bias = torch.randn(20, requires_grad=True) if biased else None
-    targets = torch.randint(20, (11,))
+    targets = torch.randint(6, (11,))  # some occur again
     leaves = [x for x in (states, table, bias) if x is not None]
-    ours = summed_augmented_loss(states, table, bias, similar, targets, 2.5)
-    predicted = F.log_softmax(F.linear(states, table, bias) / 2.5, dim=1)
+    given = (states, table, bias, similar, targets, 2.5, plain, 3.0)
+    ours, cross_entropy, divergence = augmented_losses(*given)
+    logits = F.linear(states, table, bias)
     wanted = F.softmax(similar[targets] @ similar.T / 2.5, dim=1)
-    peer = F.kl_div(predicted, wanted, reduction="sum")
+    apart = F.kl_div(F.log_softmax(logits / 2.5, dim=1), wanted, reduction="sum")
+    hard = F.cross_entropy(logits, targets, reduction="sum")
+    torch.testing.assert_close(cross_entropy, hard.detach())
+    torch.testing.assert_close(divergence, apart.detach())
+    peer = plain * hard + 3.0 * apart
     torch.testing.assert_close(ours, peer)
     for mine, theirs in zip(
-        torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * peer, leaves), strict=True
+        torch.autograd.grad(2 * ours, leaves), torch.autograd.grad(2 * peer, leaves), strict=True
     ):
         torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
+    with torch.no_grad():
+        assert all(map(torch.equal, augmented_losses(*given), (ours, cross_entropy, divergence)))
 
 
 @pytest.mark.parametrize("operations", [[], [{"kind": "low_rank_addition", "rank": 2}]])
 def test_targets_are_those_of_the_input_side_and_constant(operations):
     coupling = {"tied": True, "input_operations": operations}
     soft = {"weight": 0.7, "temperature": 3.0}
-    model, states, targets, found = added(coupling, 0.5, augmented=soft)
+    model, settings, states, targets = made(coupling, augmented=soft)
+    plain, found = objective(model, settings, states, targets, 14, 0.5)
     similar = model.coupling.input_matrix().detach()
     table, bias = model.coupling.output_table, model.coupling.bias
-    predicted = F.log_softmax(F.linear(states, table, bias) / 3.0, dim=1)
+    logits = F.linear(states, table, bias)
+    predicted = F.log_softmax(logits / 3.0, dim=1)
     wanted = F.softmax(similar[targets] @ similar.T / 3.0, dim=1)
-    expected = 0.7 * F.kl_div(predicted, wanted, reduction="batchmean") / 2
+    hard = F.cross_entropy(logits, targets) / 2
+    expected = hard + 0.7 * F.kl_div(predicted, wanted, reduction="batchmean") / 2
+    torch.testing.assert_close(plain, hard.detach())
     torch.testing.assert_close(found, expected)
     leaves = (states, table, bias)
     for mine, theirs in zip(
@@ -110,30 +130,28 @@ def test_a_share_of_the_augmented_loss_leaves_the_rest_to_the_cross_entropy(shar
     """(1 - beta) J + beta tau^2 |V| J_aug, with targets from rows of length 1."""
     coupling = {"tied": False, "bias": False, "input_operations": [{"kind": "unit_rows"}]}
     soft = {"share": share, "temperature": 3.0}
-    model, states, targets, found = added(coupling, augmented=soft)
-    training = TrainingSettings(**TRAINING, augmented=soft)
-    plain = model.loss_of(states, targets) / 7
-    ours = minimized(plain, found, training)
+    model, settings, states, targets = made(coupling, augmented=soft)
+    plain, ours = objective(model, settings, states, targets, 7, 1.0)
     rows = F.normalize(model.coupling.input_table.detach(), dim=1)
     logits = F.linear(states, model.coupling.output_table)
     wanted = F.softmax(rows[targets] @ rows.T / 3.0, dim=1)
     divergence = F.kl_div(F.log_softmax(logits / 3.0, dim=1), wanted, reduction="batchmean")
     peer = (1 - share) * F.cross_entropy(logits, targets) + share * 9.0 * 20 * divergence
-    if share == 1:
-        assert ours is found
     torch.testing.assert_close(ours, peer)
     leaves = (states, model.coupling.output_table)
     for mine, theirs in zip(
         torch.autograd.grad(ours, leaves), torch.autograd.grad(peer, leaves), strict=True
     ):
         torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(model.loss_beside(states, targets), 7 * plain.detach())
+    torch.testing.assert_close(model.loss_beside(states, targets), 7 * plain)
 
 
 def test_at_high_temperature_a_share_is_the_squared_distance_of_centred_logits():
     """tau^2 |V| J_aug goes to half |Wh - L u|^2 over centred logits (Inan et al., section 3)."""
     coupling = {"tied": False, "bias": False, "input_operations": [{"kind": "unit_rows"}]}
-    model, states, targets, found = added(coupling, augmented={"share": 1.0, "temperature": 300.0})
+    soft = {"share": 1.0, "temperature": 300.0}
+    model, settings, states, targets = made(coupling, augmented=soft)
+    _, found = objective(model, settings, states, targets, 7, 1.0)
     rows = F.normalize(model.coupling.input_table, dim=1)
     apart = F.linear(states, model.coupling.output_table) - rows[targets] @ rows.T
     apart = apart - apart.mean(dim=1, keepdim=True)
