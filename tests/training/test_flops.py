@@ -30,12 +30,12 @@ SOFT = {"augmented": {"weight": 1.0, "temperature": 1.0}}
         ({"output_operations": [MULTIPLIED]}, {}, 10 * VOCABULARY * 2 * 2 * 16),
         ({"transform": [LINEAR]}, {}, TOKENS * 16 * 16),
         ({"transform": [{**LINEAR, "trained": False}]}, {}, TOKENS * 16 * 16 * 2 / 3),
-        ({"output_operations": [ADDED]}, SOFT, 2 * 10 * VOCABULARY * 2 * 16),
+        ({"output_operations": [ADDED]}, SOFT, 10 * VOCABULARY * 2 * 16),
         ({"input_operations": [ADDED]}, SOFT, TOKENS * 2 * 16 + 10 * VOCABULARY * 2 * 16 / 3),
     ],
 )
 def test_by_hand(changes: dict, training: dict, more: float) -> None:
     coupling = CouplingSettings(option="t", **{"tied": True, **changes})
     found = training_flops(coupling, BODY, VOCABULARY, TrainingSettings(**TRAINING, **training))
-    per_prediction = VOCABULARY * 16 * (7 / 3 if training else 1)
+    per_prediction = VOCABULARY * 16 * (4 / 3 if training else 1)
     assert found == pytest.approx(6 * (TOKENS * per_prediction + more))

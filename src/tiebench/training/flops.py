@@ -64,10 +64,9 @@ def _ends(
             reached = operation.width or output_width
     per_token += _per_row(coupling.input_operations, input_width)
     per_update: float = vocabulary * _per_row(coupling.output_operations, output_width)
-    if training.augmented is not None:  # the logits again, and products of the targets' rows
-        per_prediction += vocabulary * (output_width + input_width / 3)
-        made_for_it = vocabulary * _per_row(coupling.input_operations, input_width) / 3
-        per_update += per_update + made_for_it
+    if training.augmented is not None:  # products of the targets' rows, as if no word came twice
+        per_prediction += vocabulary * input_width / 3
+        per_update += vocabulary * _per_row(coupling.input_operations, input_width) / 3
     return per_token, per_prediction, per_update
 
 
