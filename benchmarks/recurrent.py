@@ -2,9 +2,10 @@
 
 The plain one is torch.nn.Embedding, torch.nn.LSTM (with its second bias frozen at zero),
 torch.nn.Linear and the cross-entropy of all logits, summed over the steps and divided by the batch,
-with torch's clipping and torch.optim.SGD: Zaremba et al. 2014, which Press & Wolf 2017 tie. Both
-start from the same weights and read the same chunks, which is checked first: equal losses in the
-first updates, or nothing is measured.
+with torch's clipping and torch.optim.SGD: Zaremba et al. 2014, which Press & Wolf 2017 tie. The
+augmented loss of Inan et al. 2017 is torch's softmax and torch.nn.functional.kl_div of the same
+logits. Both start from the same weights and read the same chunks, which is checked first: equal
+losses in the first updates, or nothing is measured.
 
 Speed, in tokens per second: all in one process, in turns of five updates, a different one first in
 each turn; the median of the turns. Ours also with `TIEBENCH_PRODUCTS=onednn`.
@@ -34,6 +35,7 @@ from tiebench.model.settings import BodySettings, CouplingSettings
 from tiebench.runtime import prepare_runtime
 from tiebench.training.recurrent import RecurrentLoop
 from tiebench.training.recurrent_settings import RecurrentTrainingSettings
+from tiebench.training.settings import AugmentedSettings
 
 TURN = 5
 """Updates at a time."""
@@ -42,6 +44,7 @@ CHECKED = 3
 TOLERANCE = 1e-4
 """Largest relative difference of losses that are called equal."""
 CLIP, RATE, BATCH, STEPS = 5.0, 1.0, 20, 20
+WEIGHT = TEMPERATURE = 10.0
 
 
 class Plain(nn.Module):
@@ -49,10 +52,12 @@ class Plain(nn.Module):
 
     Args:
         model: whose weights it takes.
+        augmented: whether it minimizes the augmented loss too.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, augmented: bool) -> None:
         super().__init__()
+        self.augmented = augmented
         width, layers = model.settings.body.width, model.settings.body.layers
         self.embedding = nn.Embedding(model.vocabulary, width)
         self.lstm = nn.LSTM(width, width, layers)
@@ -82,24 +87,34 @@ class Plain(nn.Module):
         states, left = self.lstm(self.embedding(ids), self.state)
         logits = self.decoder(states).flatten(0, 1)
         loss = F.cross_entropy(logits, targets, reduction="sum") / ids.shape[1]
-        loss.backward()
+        minimized = loss
+        if self.augmented:
+            table = self.embedding.weight.detach()
+            wanted = F.softmax(table[targets] @ table.T / TEMPERATURE, dim=1)
+            predicted = F.log_softmax(logits / TEMPERATURE, dim=1)
+            divergence = F.kl_div(predicted, wanted, reduction="sum")
+            minimized = loss + WEIGHT * divergence / ids.shape[1]
+        minimized.backward()
         nn.utils.clip_grad_norm_(self.parameters(), CLIP)
         self.optimizer.step()
         self.state = left[0].detach(), left[1].detach()
         return float(loss.detach())
 
 
-def make(tied: bool, vocabulary: int, width: int, words: int) -> tuple[RecurrentLoop, Plain]:
+def make(
+    tied: bool, augmented: bool, vocabulary: int, width: int, words: int
+) -> tuple[RecurrentLoop, Plain]:
     """Our loop and the plain model, with equal weights."""
     coupling = CouplingSettings(option="t", tied=tied, std=0.1 / math.sqrt(3))
     body = BodySettings(option="t", kind="lstm", width=width, layers=2, causal=True)
+    soft = AugmentedSettings(weight=WEIGHT, temperature=TEMPERATURE) if augmented else None
     training = RecurrentTrainingSettings(
         epochs=1, batch_size=BATCH, sequence_length=STEPS, learning_rate=RATE, constant_epochs=1,
-        decay=1.0, clip=CLIP, log_every=10**9,
+        decay=1.0, clip=CLIP, log_every=10**9, augmented=soft,
     )  # fmt: skip
     model = LanguageModel(coupling, body, vocabulary).initialize(0)
     ids = np.random.default_rng(0).integers(vocabulary, size=words)
-    plain = Plain(model)
+    plain = Plain(model, augmented)
     return RecurrentLoop(model, training, ids, ids[:2], 0, torch.device("cpu")), plain
 
 
@@ -113,10 +128,12 @@ def check_equal_losses(ours: RecurrentLoop, plain: Plain) -> None:
             sys.exit(f"error: different losses in update {step + 1}: {mine} and {theirs}")
 
 
-def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) -> None:
+def compare(
+    tied: bool, augmented: bool, turns: int, vocabulary: int = 10_000, width: int = 200
+) -> None:
     """Tokens per second of both, recorded."""
     words = BATCH * (STEPS * (2 * TURN * turns + CHECKED + 1) + 1)
-    ours, plain = make(tied, vocabulary, width, words)
+    ours, plain = make(tied, augmented, vocabulary, width, words)
     check_equal_losses(ours, plain)
 
     def own(products: str) -> None:
@@ -138,6 +155,7 @@ def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) 
             taken[name].append(time.perf_counter() - start)
     speed = {name: BATCH * STEPS * TURN / median(times) for name, times in taken.items()}
     what = f"recurrent training, {'one table' if tied else 'two tables'}"
+    what += ", augmented loss" if augmented else ""
     for said, name, target in (
         ("against plain torch", "torch", "at least 1.0"),
         ("oneDNN's products, against plain torch", "onednn", None),
@@ -146,15 +164,15 @@ def compare(tied: bool, turns: int, vocabulary: int = 10_000, width: int = 200) 
 
 
 def main() -> None:
-    """Measure both couplings."""
+    """Measure both couplings, and one with the augmented loss."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--turns", type=int, default=20)
     turns = parser.parse_args().turns
     prepare_runtime()
-    for tied in (False, True):
-        compare(tied, turns)
+    for tied, augmented in ((False, False), (True, False), (False, True)):
+        compare(tied, augmented, turns)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ import sys
 
 from tiebench.labels.prepare import prepare
 from tiebench.paths import labels_folder
-from tiebench.settings import load_params
+from tiebench.settings import known, load_params
 from tiebench.stage import run_stage
 
 
 def main(labels: str) -> None:
     """Prepare one label set."""
-    prepare(load_params().labels[labels], labels_folder(labels))
+    held = load_params().labels
+    prepare(held[known(labels, held, "labels")], labels_folder(labels))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ import sys
 
 from tiebench.corpus.prepare import prepare
 from tiebench.paths import corpus_folder
-from tiebench.settings import load_params
+from tiebench.settings import known, load_params
 from tiebench.stage import run_stage
 
 
 def main(corpus: str) -> None:
     """Prepare one corpus."""
-    prepare(load_params().corpora[corpus], corpus_folder(corpus))
+    corpora = load_params().corpora
+    prepare(corpora[known(corpus, corpora, "corpora")], corpus_folder(corpus))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ it together.
 
 import sys
 
-from tiebench.settings import load_params
+from tiebench.settings import find_seed, load_params
 from tiebench.stage import run_stage
 from tiebench.training.parallel import launch, processes_to_start
 from tiebench.training.pretrain import pretrain, processes_of
@@ -15,11 +15,12 @@ from tiebench.training.pretrain import pretrain, processes_of
 def main(family: str, run: str, seed: str) -> None:
     """Train one cell, here or in processes of its own."""
     params = load_params()
+    given = find_seed(params, family, run, seed)
     size = processes_of(params, family, run, processes_to_start())
     if size > 1:
         launch(size, sys.argv)
     else:
-        pretrain(params, family, run, int(seed))
+        pretrain(params, family, run, given)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 import sys
 
 from tiebench.evaluation.probing import probe
-from tiebench.settings import load_params
+from tiebench.settings import find_seed, load_params
 from tiebench.stage import run_stage
 
 
 def main(family: str, run: str, seed: str) -> None:
     """Probe one model on the treebank that params.yaml names."""
-    probe(load_params(), family, run, int(seed))
+    params = load_params()
+    probe(params, family, run, find_seed(params, family, run, seed))
 
 
 if __name__ == "__main__":

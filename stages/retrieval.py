@@ -3,13 +3,15 @@
 import sys
 
 from tiebench.evaluation.retrieval import retrieve
-from tiebench.settings import load_params
+from tiebench.settings import find_seed, known, load_params
 from tiebench.stage import run_stage
 
 
 def main(family: str, run: str, seed: str, name: str) -> None:
     """Search one set with one model."""
-    retrieve(load_params(), family, run, int(seed), name)
+    params = load_params()
+    given = find_seed(params, family, run, seed)
+    retrieve(params, family, run, given, known(name, params.retrieval.sets, "retrieval.sets"))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 import sys
 
 from tiebench.evaluation.transfer import transfer
-from tiebench.settings import load_params
+from tiebench.settings import find_seed, load_params
 from tiebench.stage import run_stage
 
 
 def main(family: str, run: str, seed: str) -> None:
     """Fine-tune one model and test it in every language."""
-    transfer(load_params(), family, run, int(seed))
+    params = load_params()
+    transfer(params, family, run, find_seed(params, family, run, seed))
 
 
 if __name__ == "__main__":

@@ -160,10 +160,10 @@ def test_results_replace_their_name_and_say_whether_the_target_is_met(tmp_path: 
     assert all(x["name"] in results.table(held) for x in held)
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_recurrent_contenders_make_the_same_updates(tied: bool) -> None:
+@pytest.mark.parametrize(("tied", "augmented"), [(False, False), (True, False), (False, True)])
+def test_recurrent_contenders_make_the_same_updates(tied: bool, augmented: bool) -> None:
     recurrent = script("recurrent.py")
-    ours, plain = recurrent.make(tied, vocabulary=40, width=8, words=20 * 101)
+    ours, plain = recurrent.make(tied, augmented, vocabulary=40, width=8, words=20 * 101)
     recurrent.check_equal_losses(ours, plain)
     weights = {
         "coupling.input_table": plain.embedding.weight,

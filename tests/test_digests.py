@@ -24,7 +24,12 @@ FILES = {
         'def train(x):\n    """Train."""\n    import torch\n    from tiebench import late\n    return late.go(rates.RATE)\n'
     ),
     "src/tiebench/training/rates.py": "RATE = 1  # per step\n",
-    "src/tiebench/late.py": "import numpy as np\n\n\ndef go(x):\n    return np.ones(x)\n",
+    "src/tiebench/late.py": (
+        "import numpy as np\nfrom tiebench.stage import Wrong\n\n\ndef go(x):\n"
+        "    if not x:\n        raise errors.WrongError('x', found='none', expected='one', mend='add it')\n"
+        "    return np.ones(x)\n"
+    ),
+    "src/tiebench/stage.py": "import nowhere\n",
     "src/tiebench/scoring/__init__.py": "from pathlib import Path\n\n\nclass Settings:\n    size: int\n    '''Rows.'''\n",
     "src/tiebench/scoring/rows.yaml": "a: 1\n",
     "src/tiebench/scoring/pages/page.html": "<p>\n",
@@ -76,6 +81,11 @@ def test_only_the_settings_stage_sees_all_settings(root: Path) -> None:
         ("src/tiebench/scoring/pages/page.html", "<p>", "<b>", {"score", "settings"}),
         ("src/tiebench/scoring/extra/unused.py", "1", "2", set()),
         ("src/tiebench/late.py", "ones", "zeros", {"train"}),
+        ("src/tiebench/late.py", "add it", "give it", set()),
+        ("src/tiebench/late.py", "'one'", "'a number'", set()),
+        ("src/tiebench/late.py", "none", "nothing", {"train"}),
+        ("src/tiebench/late.py", "WrongError", "OtherError", {"train"}),
+        ("src/tiebench/stage.py", "nowhere", "somewhere", set()),
         ("src/tiebench/settings.py", "return Settings", "return None", {"settings"}),
         ("requirements.lock", "torch==2.5", "torch==2.6", {"train"}),
         ("stages/train.py", "train(load())", "train(load(), 1)", {"train"}),

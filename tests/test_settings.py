@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import runpy
 from typing import Any
 
 import pytest
@@ -227,3 +228,30 @@ def test_a_section_that_a_stage_reads_is_not_left_out(tmp_path, section: str) ->
     with pytest.raises(SettingsError, match="a section: stages of dvc.yaml read it") as caught:
         load_params(path)
     assert caught.value.subject == section
+
+
+@pytest.mark.parametrize(
+    ("stage", "arguments", "subject", "words"),
+    [
+        ("prepare", ("other",), "corpora.other", "one of home, "),
+        ("labels", ("other",), "labels.other", "one of turkish_treebanks, "),
+        ("sweep", ("other",), "sweeps.other", "one of pilot, "),
+        ("tables", ("other",), "other", "one of encoders, "),
+        ("import_model", ("other",), "imported.models.other", r"one of \(none\)"),
+        ("pretrain", ("other", "tied", "0"), "other", "one of encoders, "),
+        ("pretrain", ("encoders", "other", "0"), "encoders.runs.other", "one of tied, "),
+        ("pretrain", ("encoders", "tied", "one"), "encoders.seeds", "'one'; expected one of 0, 1"),
+        ("pretrain", ("encoders", "tied", "77"), "encoders.seeds", "tiebench params 'encoders.seeds="),
+        ("probing", ("encoders", "tied_equal_pretraining", "4"), "encoders.matched_seeds", "'4'"),
+        ("transfer", ("imported", "other", "0"), "imported.models.other", "no such model"),
+        ("retrieval", ("encoders", "tied", "0", "home_words"), "retrieval.sets.home_words", "one of home"),
+    ],
+)  # fmt: skip
+def test_a_stage_refuses_what_it_has_no_settings_for(
+    monkeypatch, stage: str, arguments: tuple[str, ...], subject: str, words: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    main = runpy.run_path(str(ROOT / "stages" / f"{stage}.py"))["main"]
+    with pytest.raises(SettingsError, match=words) as caught:
+        main(*arguments)
+    assert caught.value.subject == subject

@@ -4,7 +4,8 @@ DVC sees the bytes of the files that a stage lists, and follows no import. So th
 writes one small file per stage, and the stage depends on that file. It has a line for
 
 - each module of ours that the stage's script reaches through imports, also those inside functions,
-  with comments and docstrings left out, so that explaining the code reruns nothing;
+  without comments, docstrings and what errors say is expected and how it is mended, so that
+  explaining reruns nothing;
 - each data file in the folder of a reached module, and in folders below it without Python code
   (a registry in YAML, a template);
 - each third-party package imported on the way, as its line in requirements.lock.
@@ -27,7 +28,9 @@ from tiebench.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "tiebench"
-BOUNDARIES = frozenset({"tiebench.settings", "tiebench.digests"})
+AROUND = frozenset(f"tiebench.{x}" for x in ("digests", "lifeline", "mending", "progress", "stage"))
+"""Modules that start a stage, end it, or say how far it is: none shapes a result."""
+BOUNDARIES = AROUND | {"tiebench.settings"}
 """Modules that are not followed and contribute nothing. `tiebench.settings` names the settings of
 all sections: following it would let a change for one task rerun every other. The values reach a
 stage as DVC parameters, and what a section's settings do to them is in the section's own module
@@ -39,6 +42,8 @@ DISTRIBUTIONS = {"hydra": "hydra-core", "sklearn": "scikit-learn", "yaml": "pyya
 """Import names that differ from the name in requirements.lock."""
 DATA = frozenset({".yaml", ".json", ".html", ".css", ".mplstyle"})
 """Endings of the package's data files; an editor's backup beside them is none."""
+ADVICE = frozenset({"expected", "mend"})
+"""Arguments of errors that are only read by people; what was found can become part of a table."""
 NOT_DIGESTED = frozenset({"code"})
 """Stages without a digest: this one."""
 
@@ -64,7 +69,7 @@ def digest_text(stage: str, root: Path = ROOT) -> str:
     """The content of a stage's digest file: sorted lines `digest  path` and `name==version`."""
     script = root / "stages" / f"{stage}.py"
     # The settings stage is about the whole schema; for the others it is a boundary.
-    boundaries = frozenset({"tiebench.digests"}) if stage == "settings" else BOUNDARIES
+    boundaries = AROUND if stage == "settings" else BOUNDARIES
     reached, libraries = _reach(script, root / "src", boundaries)
     lines = [f"{_digested(path)[0]}  {path.relative_to(root)}" for path in reached]
     folders = {path.parent for path in reached if path != script}
@@ -151,7 +156,7 @@ def _digested(path: Path) -> tuple[str, tuple[tuple[int, str, tuple[str, ...]], 
 
 @functools.cache  # stages share most of their files
 def _digest_source(source: bytes) -> tuple[str, tuple[tuple[int, str, tuple[str, ...]], ...]]:
-    """A digest of the syntax tree without docstrings, comments and layout; the imports."""
+    """A digest of the syntax tree without what only explains, and layout; the imports."""
     tree = ast.parse(source)
     imports = tuple(_imports(tree))
     for node in ast.walk(tree):
@@ -159,7 +164,14 @@ def _digest_source(source: bytes) -> tuple[str, tuple[tuple[int, str, tuple[str,
             block = getattr(node, field, None)
             if isinstance(block, list):
                 setattr(node, field, [x for x in block if not _is_text(x)])
+        if isinstance(node, ast.Call) and _called(node.func).endswith("Error"):
+            node.keywords = [x for x in node.keywords if x.arg not in ADVICE]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16], imports
+
+
+def _called(node: ast.expr) -> str:
+    """The last part of a function's name."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -7,6 +7,7 @@ which the stages import themselves, and the values reach a stage as its own para
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,6 +155,44 @@ def find_run(params: Params, family: str, run: str) -> Group:
             mend="name one of these, or add it in conf/ and run `tiebench params`",
         )
     return held[family]
+
+
+def find_seed(params: Params, family: str, run: str, said: str) -> int:
+    """The seed that a stage is given as text, if the run has it.
+
+    Raises:
+        SettingsError: no such family, run or model, or it is none of its seeds.
+    """
+    corpus_of(params, family, run)  # refuses unknown names
+    key, seeds = f"{family}.seeds", params.imported.seeds
+    if family != IMPORTED:
+        group = find_run(params, family, run)
+        seeds = group.seeds_of(run)
+        key = key if run in group.runs else f"{family}.matched_seeds"
+    if said not in map(str, seeds):
+        raise SettingsError(
+            key,
+            found=f"no seed {said!r}",
+            expected=f"one of {', '.join(map(str, seeds))}",
+            mend=f"name one of these, or add it: tiebench params '{key}=[...]'",
+        )
+    return int(said)
+
+
+def known(name: str, names: Collection[str], key: str) -> str:
+    """A name that a stage is given, if it is one of some.
+
+    Raises:
+        SettingsError: it is none of them.
+    """
+    if name not in names:
+        raise SettingsError(
+            f"{key}.{name}",
+            found="no such name",
+            expected=f"one of {', '.join(names)}",
+            mend="name one of these, or add it in conf/ and run `tiebench params`",
+        )
+    return name
 
 
 def all_groups(params: Params) -> dict[str, Group]:
