@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 
@@ -28,6 +29,15 @@ def test_an_error_to_mend_is_printed_without_a_traceback():
 def test_a_full_disk_is_named():
     with pytest.raises(SystemExit, match="error: runs/x: found No space left"):
         run_stage(raising, OSError(errno.ENOSPC, "No space left on device", "runs/x"))
+
+
+def test_a_reader_that_has_seen_enough_ends_a_stage():
+    code = "from tiebench.stage import run_stage\nrun_stage(lambda: print('x' * 10**6))"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 @pytest.mark.parametrize("error", [ValueError("a defect"), OSError(errno.EIO, "I/O error", "x")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -76,12 +77,19 @@ def _problem(path: str, item: Any, values: Any) -> dict[str, str]:
         return {"key": key, "found": "nothing", "expected": "a value"}
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     together = kind == "value_error" and isinstance(value, dict)
-    shown = "a combination of values that is refused" if together else repr(value)
+    shown = _combination(value, message) if together else repr(value)
     return {
         "key": key,
         "found": shown if len(shown) <= 120 else f"{shown[:117]}...",
         "expected": message[0].lower() + message[1:],
     }
+
+
+def _combination(values: Mapping[str, Any], message: str) -> str:
+    """The values of which a message speaks."""
+    named = {x: values[x] for x in re.findall(r"\w+", message) if x in values}
+    shown = ", ".join(f"{name} {value!r}" for name, value in named.items())
+    return "a combination of values that is refused" + (f": {shown}" if shown else "")
 
 
 def _location(parts: Sequence[Any], values: Any, missing: bool) -> Iterator[str]:

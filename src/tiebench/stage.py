@@ -55,6 +55,9 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:  # the reader, as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise

@@ -85,10 +85,10 @@ def test_parts_are_taken_as_they_stand(folder):
 @pytest.mark.parametrize(
     ("part", "text", "expected"),
     [
-        ("train", "a b\n", r"external/t: train: lines: found 1; expected 4, as published"),
-        ("train", "a b <unk>\nc\n\na\n", "train: tokens: found 9; expected 10"),
-        ("train", "a b <unk>\nc\n\na d\n", "types of train: found 6; expected 5"),
-        ("test", "d\nb b\n", "external/t: test: found the word 'd'; expected words of the"),
+        ("train", "a b\n", r"external/t/t\.train\.txt: lines: found 1; expected 4, as published"),
+        ("train", "a b <unk>\nc\n\na\n", r"t\.train\.txt: tokens: found 9; expected 10"),
+        ("train", "a b <unk>\nc\n\na d\n", r"t\.train\.txt: types: found 6; expected 5"),
+        ("test", "d\nb b\n", r"external/t/t\.test\.txt: found the word 'd'; expected words of the"),
     ],
 )
 def test_another_variant_is_refused(folder, part, text, expected):
@@ -148,7 +148,7 @@ def test_words_past_the_start_of_training_are_unknown(folder):
 
 def test_a_start_that_has_other_types_is_refused(folder):
     types = {"kind": "types", "vocabulary": 6}
-    with pytest.raises(DataError, match="types of train: found 5; expected 6"):
+    with pytest.raises(DataError, match=r"t\.train\.txt: types: found 5; expected 6"):
         prepare(settings(kept={**KEPT, "train": 7}, tokenizer=types), folder)
 
 

@@ -160,7 +160,10 @@ def test_at_high_temperature_a_share_is_the_squared_distance_of_centred_logits()
     )
 
 
-@pytest.mark.parametrize("given", [{}, {"weight": 1.0, "share": 0.5}])
-def test_either_a_weight_or_a_share(given):
-    with pytest.raises(SettingsError, match="either weight or share"):
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "is refused;"), ({"weight": 1.0, "share": 0.5}, ": weight 1.0, share 0.5;")],
+)
+def test_either_a_weight_or_a_share(given, found):
+    with pytest.raises(SettingsError, match=f"{found} expected either weight or share"):
         validate(AugmentedSettings, {"temperature": 2.0, **given}, "augmented")

@@ -19,8 +19,9 @@ from tiebench.corpus.tokens import write_tokens
 from tiebench.errors import DataError
 from tiebench.files import sha256_of, write_json, write_text
 from tiebench.progress import progress
+from tiebench.sources.local import files
 from tiebench.sources.read import identity, read_records, subject
-from tiebench.sources.settings import in_split
+from tiebench.sources.settings import LocalSource, Source, in_split
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -44,20 +45,20 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
     """
     assert settings.published is not None and settings.tokenizer is not None
     language, vocabulary = settings.languages[0], settings.tokenizer.vocabulary
-    words, sources = {}, {}
+    words, sources, wheres = {}, {}, {}
     for name in progress(PARTS, desc=f"prepare {settings.option}", unit="part"):
         part: PublishedPart = getattr(settings.published, name)
         source = in_split(settings.source, part.name)
         lines = read_records(source, [language])["text"][:]
         words[name] = [word for line in lines for word in (*line.split(), LINE_END)]
-        where = f"{subject(source)}: {part.name}"
+        where = wheres[name] = _where(source, language, part.name)
         _check(f"{where}: lines", len(lines), part.lines)
         _check(f"{where}: tokens", len(words[name]), part.tokens)
         sources[name] = identity(source, [language])
     if settings.kept is not None:
         words = {name: words[name][: getattr(settings.kept, name)] for name in PARTS}
     counts = Counter(words["train"])
-    _check(f"{subject(settings.source)}: types of {PARTS[0]}", len(counts), vocabulary)
+    _check(f"{wheres['train']}: types", len(counts), vocabulary)
     numbered = {word: i for i, word in enumerate(sorted(counts, key=lambda x: (-counts[x], x)))}
     path = folder / "tokenizer.json"
     write_text(path, _tokenizer(numbered).to_str(pretty=True))
@@ -72,7 +73,7 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
         for name in PARTS[1:]:
             words[name] = [x if x in counts else UNKNOWN_WORD for x in words[name]]
     for name in PARTS:
-        ids = _ids(words[name], numbered, f"{subject(settings.source)}: {name}")
+        ids = _ids(words[name], numbered, wheres[name])
         write_tokens(folder / f"{name}.safetensors", {language: ids}, digest, vocabulary)
         ends = words[name].count(LINE_END)
         meta[name] = {
@@ -85,6 +86,13 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
             }
         }
     write_json(folder / "meta.json", meta)
+
+
+def _where(source: Source, language: str, part: str) -> str:
+    """What an error about a part names: its files, or its name in a source without."""
+    if isinstance(source, LocalSource):
+        return ", ".join(map(str, files(source, [language])))
+    return f"{subject(source)}: {part}"
 
 
 def _check(what: str, found: int, expected: int) -> None:

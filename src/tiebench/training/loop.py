@@ -252,7 +252,8 @@ def broken(cell: str, found: str) -> DivergedError:
         cell,
         found=found,
         expected="finite values",
-        mend="lower training.learning_rate; the weights before it broke are in .scratch/",
+        mend="lower training.learning_rate, or what the run adds to the loss or scales in its "
+        "coupling; a checkpoint in .scratch/, where one was written, has weights from before",
     )
 
 
