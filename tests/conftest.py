@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.memo import memoize
+from tiebench import composition
 from tiebench.errors import WriteError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,7 +26,7 @@ OFFLINE = ROOT / "tests" / "offline"
 """First on the path of every Python process of the tests: its `sitecustomize` refuses networks."""
 
 runpy.run_path(str(OFFLINE / "sitecustomize.py"))
-
+memoize(composition)
 
 MEANWHILE = ("tests/model/", "tests/training/", "tests/evaluation/", "tests/analysis/")
 """What takes about as long as the micro pipeline."""

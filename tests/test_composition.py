@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Tree
 from tiebench import composition
 from tiebench.account.registry import published_models
 from tiebench.analysis.counting import count, coupled_counts
@@ -30,13 +29,8 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-@functools.cache
-def text(overrides: tuple[str, ...]) -> str:
-    return compose(overrides, CONF)[0]
-
-
 def composed(*overrides: str) -> dict:
-    return parse(text(overrides))
+    return parse(compose(overrides, CONF)[0])
 
 
 def test_the_committed_settings_are_what_conf_composes() -> None:
@@ -116,18 +110,79 @@ def test_every_body_composes_at_every_size(option: str) -> None:
         assert body.width == composed(f"size={size}")["encoders"]["body"]["width"]
 
 
-@pytest.mark.parametrize("option", options("corpus"))
-def test_every_corpus_composes(option: str) -> None:
-    values = composed(f"+corpus@corpora.new={option}")
-    assert check(validate(Params, values)).corpora["new"].option == option
-    assert changes(values, parse(recompose(values, CONF)[0])) == []
+STUDIES = {
+    "word_forms": "word_decoders", "remedies": "decoders", "remedies_micro": "decoders",
+    **dict.fromkeys(
+        (x.stem for x in (CONF / "study").glob("*.yaml") if x.stem.startswith(("press_wolf", "inan"))),
+        "recurrent",
+    ),
+}  # fmt: skip
+"""By study, its family, where it is no study of the encoders."""
 
 
-@pytest.mark.parametrize("option", options("labels"))
-def test_every_label_set_composes(option: str) -> None:
-    values = composed("size=small", f"+labels@labels.new={option}")
-    assert check(validate(Params, values)).labels["new"].option == option
-    assert changes(values, parse(recompose(values, CONF)[0])) == []
+def overrides(group: str, option: str) -> list[str]:
+    """How a file of conf/ is chosen; a new group needs its line here.
+
+    A task's section is the longest one that its name begins with. Beside a body go the objective
+    that its direction needs, and no matched runs: their feed-forward widths were found for the
+    default one.
+    """
+    begun = (section for section in Params.model_fields if option.startswith(section))
+    places = {
+        "body": "body@encoders.body",
+        "corpus": "+corpus@corpora.new",
+        "labels": "+labels@labels.new",
+        "similarity": "similarity@tables.similarity",
+        "size": "size",
+        "statistics": "statistics",
+        "study": f"study@{STUDIES.get(option, 'encoders')}",
+        "sweep": f"sweep@sweeps.{option}",
+        "task": f"task@{max(begun, key=len, default='')}",
+    }
+    if group == "coupling":  # all at once, each as a run
+        names = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+        return [f"+coupling@encoders.runs.new_{name}.coupling={name}" for name in names]
+    assert group in places, f"conf/{group}: no rule to compose it"
+    chosen = [f"{places[group]}={option}"]
+    if option == "remedies_micro":  # the sweeps of other sizes name runs that it has not
+        chosen.append("size=micro")
+    if group == "body" and option == "lstm":  # which reads a stream, as one family does
+        return ["body@recurrent.body=lstm"]
+    if group == "body":
+        encoders = composed(*chosen)["encoders"]
+        chosen += [f"~encoders.matched.{run}" for run in encoders["matched"]]
+        chosen += ["encoders.matched_seeds=[]"]
+        if encoders["body"]["kind"] == "identity":  # which has none of what the size sets
+            chosen += [f"encoders.body.{x}=0" for x in ("layers", "heads", "feedforward_width")]
+        if encoders["body"]["causal"]:
+            chosen += ["encoders.training.objective=causal", "encoders.training.masking=null"]
+    return chosen
+
+
+FILES = sorted(str(path.relative_to(CONF).with_suffix("")) for path in CONF.glob("*/*.yaml"))
+
+
+def test_conf_has_no_other_files() -> None:
+    held = {str(path.relative_to(CONF)) for path in CONF.rglob("*") if path.is_file()}
+    bodies = {x for x in held if x.startswith("body/published/") and x.endswith(".yaml")}
+    assert bodies  # runs of test_composition
+    assert held == {"config.yaml", *(f"{name}.yaml" for name in FILES), *bodies}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_file_of_conf_composes_and_validates(file: str) -> None:
+    group, option = file.split("/")
+    values = composed(*overrides(group, option))
+    check(validate(Params, values))
+    recorded = "study" if group == "study" else "size" if group == "size" else "option"
+    assert f"'{recorded}': '{option}'" in str(values)
+    if group != "body":  # which come with values, not only choices
+        assert changes(values, parse(recompose(values, CONF)[0])) == []
+
+
+def test_a_wrong_value_in_a_file_of_conf_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"encoders\.body\.heads|heads that divide the width"):
+        check(validate(Params, parse(compose(["encoders.body.heads=3"], CONF)[0])))
 
 
 def test_statistics_are_a_choice(tree, tmp_path) -> None:
@@ -203,6 +258,13 @@ def test_check_composes_the_recorded_choices(tree) -> None:
     assert tree.tiebench("params", "--check") == "params.yaml is what conf/ composes\n"
 
 
+@pytest.fixture
+def quick(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """A copy in which the guard plans nothing, which is the slowest that it does."""
+    monkeypatch.setattr("tiebench.plan.describe_plan", lambda _: "")
+    return tree
+
+
 def test_the_guard_passes_and_notes_a_hand_edit(tree, capsys) -> None:
     guard()
     assert "note:" not in capsys.readouterr().out
@@ -215,37 +277,37 @@ def test_the_guard_passes_and_notes_a_hand_edit(tree, capsys) -> None:
     assert tree.read("conf.lock.yaml") == compose((), CONF)[0]
 
 
-def test_the_guard_stops_on_a_key_that_changed_in_conf_only(tree) -> None:
+def test_the_guard_stops_on_a_key_that_changed_in_conf_only(quick) -> None:
     guard()
-    tree.edit("conf/task/retrieval.yaml", "pool: 1000", "pool: 900")
+    quick.edit("conf/task/retrieval.yaml", "pool: 1000", "pool: 900")
     with pytest.raises(
         SettingsError, match=r"retrieval\.pool: params\.yaml 1000, conf/ 900"
     ) as caught:
         guard()
     assert "`tiebench params`" in caught.value.mend
-    assert "pool: 1000" in tree.read("conf.lock.yaml")
-    tree.tiebench("params", "--keep")
+    assert "pool: 1000" in quick.read("conf.lock.yaml")
+    quick.tiebench("params", "--keep")
     guard()
-    assert "pool: 1000" in tree.read("params.yaml")
+    assert "pool: 1000" in quick.read("params.yaml")
 
 
-def test_the_guard_names_the_choices_to_recompose_with(tree) -> None:
-    tree.tiebench("params", "size=micro")
+def test_the_guard_names_the_choices_to_recompose_with(quick) -> None:
+    quick.tiebench("params", "size=micro")
     guard()
-    tree.edit("conf/size/micro.yaml", "pool: 40", "pool: 30")
+    quick.edit("conf/size/micro.yaml", "pool: 40", "pool: 30")
     with pytest.raises(SettingsError, match="`tiebench params size=micro`"):
         guard()
 
 
-def test_the_guard_stops_when_a_recorded_choice_is_edited_alone(tree) -> None:
+def test_the_guard_stops_when_a_recorded_choice_is_edited_alone(quick) -> None:
     guard()
-    tree.edit("params.yaml", "narrow: 32", "narrow: 16")
+    quick.edit("params.yaml", "narrow: 32", "narrow: 16")
     with pytest.raises(SettingsError, match=r"coupling\.input_width: params\.yaml 32, conf/ 16"):
         guard()
 
 
-def test_the_guard_stops_on_a_report_that_is_not_there(tree) -> None:
-    tree.tiebench("params", "size=micro", "claims.reports=[small,nothere]")
+def test_the_guard_stops_on_a_report_that_is_not_there(quick) -> None:
+    quick.tiebench("params", "size=micro", "claims.reports=[small,nothere]")
     with pytest.raises(SettingsError) as caught:
         guard()
     said = str(caught.value)
@@ -253,30 +315,30 @@ def test_the_guard_stops_on_a_report_that_is_not_there(tree) -> None:
     assert "leave nothere out" in said
 
 
-def test_the_guard_stops_on_a_missing_folder(tree) -> None:
-    tree.tiebench("params", "+corpus@corpora.help=libreoffice")
+def test_the_guard_stops_on_a_missing_folder(quick) -> None:
+    quick.tiebench("params", "+corpus@corpora.help=libreoffice")
     with pytest.raises(SettingsError, match="ln -s"):
         guard()
 
 
-def test_the_guard_passes_what_exp_run_composes_whatever_was_composed_before(tree, capsys) -> None:
+def test_the_guard_passes_what_exp_run_composes_whatever_was_composed_before(quick, capsys) -> None:
     guard()  # leaves the lock of `small`, whose seeds and windows are the same
     seeds, windows = "encoders.seeds=[0,1,2,3,4]", "encoders.training.validation_windows=96"
     text, _ = compose(["size=micro", seeds, windows])
-    (tree.root / "params.yaml").write_text(text)
+    (quick.root / "params.yaml").write_text(text)
     guard()
     assert "note: encoders.training.validation_windows: 96" in capsys.readouterr().out
 
 
-def test_damaged_settings_are_named_and_mended(tree) -> None:
+def test_damaged_settings_are_named_and_mended(quick) -> None:
     conflict = "<<<<<<< ours\nsize: small\n=======\n"
-    (tree.root / "conf.lock.yaml").write_text(conflict)
+    (quick.root / "conf.lock.yaml").write_text(conflict)
     with pytest.raises(SettingsError, match=r"conf\.lock\.yaml: found a damaged file"):
         guard()
-    (tree.root / "params.yaml").write_text(conflict)
+    (quick.root / "params.yaml").write_text(conflict)
     with pytest.raises(SettingsError, match=r"params\.yaml"):
         guard()
-    tree.tiebench("params")
+    quick.tiebench("params")
     guard()
 
 
