@@ -165,7 +165,7 @@ FILES = sorted(str(path.relative_to(CONF).with_suffix("")) for path in CONF.glob
 def test_conf_has_no_other_files() -> None:
     held = {str(path.relative_to(CONF)) for path in CONF.rglob("*") if path.is_file()}
     bodies = {x for x in held if x.startswith("body/published/") and x.endswith(".yaml")}
-    assert bodies  # runs of test_composition
+    assert bodies  # each a run of a test below
     assert held == {"config.yaml", *(f"{name}.yaml" for name in FILES), *bodies}
 
 

@@ -6,6 +6,7 @@ import ast
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
 import pytest
@@ -31,6 +32,17 @@ def python(code: str, **given: str) -> str:
     return done.stdout
 
 
+def at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What an import of a module runs: not the inside of functions, nor what only types need."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from at_import(child)
+
+
 def imported_first(name: str) -> set[str]:
     """The modules of ours that importing a module runs before it: parents, and top-level imports."""
     path = SOURCE.joinpath(*name.split("."))
@@ -39,7 +51,7 @@ def imported_first(name: str) -> set[str]:
         (path / "__init__.py" if package else path.with_suffix(".py")).read_text("utf-8")
     )
     found = {name.rpartition(".")[0]}
-    for node in tree.body:
+    for node in at_import(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -241,7 +241,7 @@ def test_a_section_that_a_stage_reads_is_not_left_out(tmp_path, section: str) ->
         ("pretrain", ("other", "tied", "0"), "other", "one of encoders, "),
         ("pretrain", ("encoders", "other", "0"), "encoders.runs.other", "one of tied, "),
         ("pretrain", ("encoders", "tied", "one"), "encoders.seeds", "'one'; expected one of 0, 1"),
-        ("pretrain", ("encoders", "tied", "77"), "encoders.seeds", "tiebench params 'encoders.seeds="),
+        ("pretrain", ("encoders", "tied", "77"), "encoders.seeds", "add it to encoders.seeds in"),
         ("probing", ("encoders", "tied_equal_pretraining", "4"), "encoders.matched_seeds", "'4'"),
         ("transfer", ("imported", "other", "0"), "imported.models.other", "no such model"),
         ("retrieval", ("encoders", "tied", "0", "home_words"), "retrieval.sets.home_words", "one of home"),

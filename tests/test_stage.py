@@ -13,7 +13,8 @@ from tests.training.cells import as_worker
 from tiebench import stage as module
 from tiebench.errors import DataError, LostError
 from tiebench.lifeline import STAGE, _is_stranger
-from tiebench.stage import LAUNCHER, LOST, run_stage
+from tiebench.stage import run_stage
+from tiebench.training.workers import LAUNCHER, LOST
 
 
 def raising(error):
@@ -31,13 +32,21 @@ def test_a_full_disk_is_named():
         run_stage(raising, OSError(errno.ENOSPC, "No space left on device", "runs/x"))
 
 
-def test_a_reader_that_has_seen_enough_ends_a_stage():
-    code = "from tiebench.stage import run_stage\nrun_stage(lambda: print('x' * 10**6))"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("size", [1, 10**6])
+def test_a_reader_that_has_seen_enough_ends_a_stage(size, unbuffered):
+    code = f"from tiebench.stage import run_stage\nrun_stage(lambda: print('x' * {size}))"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_another_pipe_that_breaks_is_a_defect():
+    with pytest.raises(BrokenPipeError):
+        run_stage(raising, BrokenPipeError(errno.EPIPE, "Broken pipe"))
 
 
 @pytest.mark.parametrize("error", [ValueError("a defect"), OSError(errno.EIO, "I/O error", "x")])

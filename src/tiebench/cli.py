@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
+        sys.stdout.flush()  # here, where a reader that is gone is no defect
     except TiebenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

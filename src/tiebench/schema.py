@@ -86,8 +86,9 @@ def _problem(path: str, item: Any, values: Any) -> dict[str, str]:
 
 
 def _combination(values: Mapping[str, Any], message: str) -> str:
-    """The values of which a message speaks."""
-    named = {x: values[x] for x in re.findall(r"\w+", message) if x in values}
+    """The single values of which a message speaks."""
+    single = {x: value for x, value in values.items() if not isinstance(value, dict | list)}
+    named = {x: single[x] for x in re.findall(r"\w+", message) if x in single}
     shown = ", ".join(f"{name} {value!r}" for name, value in named.items())
     return "a combination of values that is refused" + (f": {shown}" if shown else "")
 

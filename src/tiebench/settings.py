@@ -147,11 +147,11 @@ def find_run(params: Params, family: str, run: str) -> Group:
     """
     held = all_groups(params)
     if family not in held or run not in held[family].all_runs:
-        known = ", ".join(held[family].all_runs if family in held else held)
+        names = ", ".join(held[family].all_runs if family in held else held)
         raise SettingsError(
             f"{family}.runs.{run}" if family in held else family,
             found="no such run" if family in held else "no such family",
-            expected=f"one of {known}",
+            expected=f"one of {names}",
             mend="name one of these, or add it in conf/ and run `tiebench params`",
         )
     return held[family]
@@ -174,7 +174,7 @@ def find_seed(params: Params, family: str, run: str, said: str) -> int:
             key,
             found=f"no seed {said!r}",
             expected=f"one of {', '.join(map(str, seeds))}",
-            mend=f"name one of these, or add it: tiebench params '{key}=[...]'",
+            mend=f"name one of these, or add it to {key} in params.yaml",
         )
     return int(said)
 
@@ -189,7 +189,7 @@ def known(name: str, names: Collection[str], key: str) -> str:
         raise SettingsError(
             f"{key}.{name}",
             found="no such name",
-            expected=f"one of {', '.join(names)}",
+            expected=f"one of {', '.join(names) or '(none)'}",
             mend="name one of these, or add it in conf/ and run `tiebench params`",
         )
     return name

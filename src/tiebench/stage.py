@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import select
 import signal
 import sys
 import time
@@ -14,13 +15,8 @@ from tiebench.errors import LostError, SettingsError, TiebenchError
 from tiebench.files import UNWRITABLE
 from tiebench.lifeline import STAGE, end_with_dvc, end_with_parent
 from tiebench.mending import keep_lock
+from tiebench.training.workers import LAUNCHER, LOST, is_worker
 
-WORKER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-"""Set by the launchers of accelerate and torch for each process that they start."""
-LAUNCHER = "TIEBENCH_LAUNCHER"
-"""Set by our own launcher, to its number, for the workers that it starts."""
-LOST = os.EX_TEMPFAIL
-"""The status of a worker that ends because another one has."""
 OTHERS_SECONDS = 5.0
 """How long a worker leaves it to the first one to say what is wrong with the input of both."""
 
@@ -42,6 +38,7 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
             end_with_dvc()
             keep_lock()
         work(*arguments)
+        sys.stdout.flush()  # here, where a reader that is gone is no defect
     except LostError as error:
         if is_worker() and LAUNCHER in os.environ:
             # Our launcher names the one that ended. A connection that broke aborts when it is
@@ -55,7 +52,9 @@ def run_stage(work: Callable[..., object], *arguments: object) -> None:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
-    except BrokenPipeError:  # the reader, as `head`, has seen enough
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except (MemoryError, RuntimeError) as error:
@@ -88,11 +87,13 @@ def _check_arguments(work: Callable[..., object], arguments: tuple[object, ...])
         ) from None
 
 
+def _reader_is_gone() -> bool:
+    """Whether who reads what is printed, as `head`, has seen enough."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)  # errors are told in any case
+    return bool(poll.poll(0))
+
+
 def _out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed: NumPy raises a MemoryError, torch a RuntimeError."""
     return isinstance(error, MemoryError) or "allocate memory" in str(error).lower()
-
-
-def is_worker() -> bool:
-    """Whether this is one of several processes that train one model."""
-    return all(name in os.environ for name in WORKER) and os.environ["WORLD_SIZE"] != "1"

@@ -1,4 +1,4 @@
-"""Every file in conf/labels/ says where its text is from (tests/test_guards.py composes it)."""
+"""Every file in conf/labels/ says where its text is from (tests/test_composition.py composes it)."""
 
 from pathlib import Path
 

@@ -20,8 +20,8 @@ from tiebench.corpus.tokenizer import train_tokenizer
 from tiebench.corpus.tokens import write_tokens
 from tiebench.files import sha256_of
 from tiebench.settings import Params, load_params
-from tiebench.stage import WORKER
 from tiebench.training.pretrain import Loop, pretrain
+from tiebench.training.workers import WORKER
 
 DEFAULT = parse(compose(conf=ROOT / "conf")[0])
 HEAD = [{"kind": "linear"}, {"kind": "gelu"}, {"kind": "layer_norm"}]

@@ -103,6 +103,14 @@ def test_the_augmented_loss(monkeypatch, chunk, part, biased, products, plain):
         assert all(map(torch.equal, augmented_losses(*given), (ours, cross_entropy, divergence)))
 
 
+def test_no_predictions_have_no_gradient():
+    states, table = torch.zeros(0, 3, requires_grad=True), torch.randn(400, 3, requires_grad=True)
+    none = torch.zeros(0, dtype=torch.int64)
+    weighted, *_ = augmented_losses(states, table, None, torch.randn(400, 3), none, 2.0)
+    weighted.backward()
+    assert float(weighted.detach()) == 0 and not table.grad.any()
+
+
 @pytest.mark.parametrize("operations", [[], [{"kind": "low_rank_addition", "rank": 2}]])
 def test_targets_are_those_of_the_input_side_and_constant(operations):
     coupling = {"tied": True, "input_operations": operations}

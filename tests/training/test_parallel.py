@@ -33,11 +33,11 @@ from tests.training.together import STOPPED_AT, UNTYING
 from tiebench import paths
 from tiebench.errors import LostError, SettingsError, TrainingError
 from tiebench.runtime import checkpoint_seconds, prepare_runtime
-from tiebench.stage import LOST
 from tiebench.training import parallel
 from tiebench.training.batches import Schedule
 from tiebench.training.parallel import Team, processes_to_start
 from tiebench.training.pretrain import pretrain
+from tiebench.training.workers import LOST
 
 STAGE = str(ROOT / "stages" / "pretrain.py")
 ACCELERATE = "from accelerate.commands.accelerate_cli import main; main()"

@@ -22,12 +22,12 @@ from tests.training.cells import make_params, steps_of, stop_before
 from tiebench.errors import TiebenchError
 from tiebench.model.lm import TABLES, LanguageModel
 from tiebench.model.settings import BodySettings, CouplingSettings
-from tiebench.stage import is_worker
 from tiebench.training import parallel
 from tiebench.training import pretrain as module
 from tiebench.training.batches import Batch
 from tiebench.training.optimizer import make_optimizer
 from tiebench.training.pretrain import Loop, pretrain
+from tiebench.training.workers import is_worker
 
 RANK = os.environ.get("RANK")
 STOPPED_AT = 12

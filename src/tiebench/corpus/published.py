@@ -89,9 +89,9 @@ def build_published(settings: CorpusSettings, folder: Path) -> None:
 
 
 def _where(source: Source, language: str, part: str) -> str:
-    """What an error about a part names: its files, or its name in a source without."""
-    if isinstance(source, LocalSource):
-        return ", ".join(map(str, files(source, [language])))
+    """What an error about a part names: its file, or its name in a source of others."""
+    if isinstance(source, LocalSource) and len(found := files(source, [language])) == 1:
+        return str(found[0])
     return f"{subject(source)}: {part}"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tiebench.model.products import add_product, linear, write_product
 
@@ -54,6 +55,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return losses.sum() if train else losses, correct
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         # In place: they are nobody else's, and autograd refuses a second pass over them.
         grad_states, grad_table, grad_bias = ctx.saved_tensors

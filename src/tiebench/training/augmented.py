@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tiebench.model.loss import chunk_rows
 from tiebench.model.products import add_product, linear, write_product
@@ -13,7 +14,8 @@ from tiebench.model.products import add_product, linear, write_product
 ARRAYS = 2
 """Of the size of a chunk's logits: softened targets and their logarithms, held at the same time."""
 PART_ELEMENTS = 1 << 21
-"""Logits computed at a time: what passes over them finds most of them in the cache."""
+"""Logits computed at a time, 8 MiB in float32, of which six arrays are held: what passes over them
+finds most of them in the cache."""
 
 
 class _Augmented(torch.autograd.Function):
@@ -37,7 +39,7 @@ class _Augmented(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         cross_entropy, divergence = states.new_zeros(2).unbind()
         grad_states = torch.empty_like(states) if train else None
-        grad_table = torch.empty_like(table) if train else None
+        grad_table = torch.zeros_like(table) if train else None
         grad_bias = torch.zeros_like(bias) if train and bias is not None else None
         rows = max(1, chunk_rows(table) // ARRAYS)
         part = max(1, min(rows, PART_ELEMENTS // len(table)))
@@ -68,12 +70,14 @@ class _Augmented(torch.autograd.Function):
                 add_product(grad_table, gradient.T, x, first=span.start == 0)
                 if grad_bias is not None:
                     grad_bias += gradient.sum(dim=0)
+            del logs, shares  # before the next ones are made
         ctx.save_for_backward(grad_states, grad_table, grad_bias)
         ctx.mark_non_differentiable(cross_entropy, divergence)
         ctx.set_materialize_grads(False)
         return plain * cross_entropy + soft * divergence, cross_entropy, divergence
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         # In place: they are nobody else's, and autograd refuses a second pass over them.
         states, table, bias = ctx.saved_tensors

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from tiebench.errors import LostError, SettingsError, TrainingError
 from tiebench.runtime import prepare_runtime, wanted_processes
-from tiebench.stage import LAUNCHER, LOST, is_worker
 from tiebench.training.batches import Batch
+from tiebench.training.workers import LAUNCHER, LOST, is_worker
 
 CPU = torch.device("cpu")
 PATIENCE = timedelta(days=1)
