@@ -160,6 +160,12 @@ def test_trained_models_are_measured_and_scored(corpus):  # noqa: F811
         score_subspaces.tables(params)
 
 
+def test_words_that_no_target_reaches_add_nothing_to_the_least_constant():
+    similar = 100 * torch.eye(4, dtype=torch.float64)
+    weights = torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64)
+    assert least_constant(similar, weights, 0.01) == pytest.approx(np.log(2))
+
+
 def test_other_studies_have_no_such_table(corpus):  # noqa: F811
     params = params_of({"plain": {}}, seeds=[0])
     pretrain(params, "recurrent", "plain", 0)
